@@ -9,5 +9,6 @@ files["lua"] = {globals = {}}
 files["bench"] = {read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}}
 files["recipes"] = {read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}}
 -- 241: tables that only keep tensors alive; 311: pcall's results, of which the last is looked at
-files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"}, ignore = {"241", "311"}}
+files["tests"] = {std = "luajit+busted", read_globals = {"capl", "nn", "optim", "data", "augment", "plot", "train"},
+  ignore = {"241", "311"}}
 files["tests/fuzz/api"] = {ignore = {"111", "112", "113"}} -- statements as text; prelude.lua makes globals

@@ -7,10 +7,10 @@
 **        data_bench write DIR N             N captchas as PNG files
 **        data_bench folder DIR [augment]    gray batches of 64 from PNG files
 **        data_bench cached DIR [augment]    the same from memory, once all are decoded
-** Loaders have THREADS threads (environment; 2). CAPL_ASSUME=isa=… chooses kernels. Each figure is the median of several turns.
-** step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms: processor time.
-** memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with the steps; likewise
-** memcpy_core_ms.
+** Loaders have THREADS threads (environment; 2). CAPL_ASSUME=isa=… chooses kernels. Each figure is the median of
+** several turns. step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms:
+** processor time. memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with
+** the steps; likewise memcpy_core_ms.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -84,8 +84,10 @@ static void print_result(const char *name, int images, timing *steps, timing *co
   struct rusage usage;
   const char *assumed = getenv("CAPL_ASSUME");
   getrusage(RUSAGE_SELF, &usage);
-  printf("{\"case\": \"%s\", \"assume\": \"%s\", \"threads\": %d, \"step_ms\": %.6g, \"core_ms\": %.6g, \"images\": %d, "
-         "\"images_per_s\": %.6g, ", name, assumed ? assumed : "", threads, step_ms, core_ms, images, 1e3 * images / step_ms);
+  printf("{\"case\": \"%s\", \"assume\": \"%s\", \"threads\": %d, \"step_ms\": %.6g, \"core_ms\": %.6g, \"images\": "
+         "%d, "
+         "\"images_per_s\": %.6g, ", name, assumed ? assumed : "", threads, step_ms, core_ms, images,
+             1e3 * images / step_ms);
   if (copies)
     printf("\"memcpy_ms\": %.6g, \"memcpy_core_ms\": %.6g, ", median(copies->wall, TURNS), median(copies->core, TURNS));
   printf("\"peak_rss_bytes\": %ld}\n", 1024L * usage.ru_maxrss);
@@ -174,8 +176,8 @@ static capl_source *memory_source_new(uint32_t count, int height, int width, int
   static const capl_source_ops ops = {.read = memory_read, .close = memory_close};
   memory_source *s = must_have(calloc(1, sizeof *s));
   size_t area = (size_t)width * (size_t)height, n = count * area;
-  s->base = (capl_source){.ops = &ops, .refs = 1, .count = count, .width = width, .height = height, .channels = channels,
-                          .fixed = true};
+  s->base = (capl_source){.ops = &ops, .refs = 1, .count = count, .width = width, .height = height,
+                          .channels = channels, .fixed = true};
   s->levels = must_have(malloc(n * (size_t)channels));
   paint_levels(s->levels, n * (size_t)channels);
   if (!with_mask) return &s->base;

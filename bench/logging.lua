@@ -9,8 +9,8 @@ local p = capl.params {
 capl.manual_seed(p.seed)
 local function loader(role, count)
   return data.loader {
-    source = data.captcha {charset = "01", length = 2, width = 24, height = 16, count = count, fixed = true}, role = role, batch = 8,
-    workers = 0,
+    source = data.captcha {charset = "01", length = 2, width = 24, height = 16, count = count, fixed = true},
+    role = role, batch = 8, workers = 0,
   }
 end
 local model = nn.Sequential {nn.AvgPool2d(4), nn.Flatten(), nn.Linear(24, 4)}
@@ -19,6 +19,7 @@ capl.model(model, {output = "text", charset = images.charset, length = 2})
 train.fit {
   model = model, train = images, val = loader("val", 64),
   loss = function(output, batch) return nn.cross_entropy(output:view(-1, 2), batch.target:view(-1)) end,
-  optimizer = optim.AdamW(model:parameters(), {lr = optim.schedule.warmup_cosine {lr = 0.01, warmup = 100, total = "run"}}),
-  precision = "fp32", steps = p.steps, log_every = p.log_every,
+  optimizer = optim.AdamW(model:parameters(),
+  {lr = optim.schedule.warmup_cosine {lr = 0.01, warmup = 100, total = "run"}}), precision = "fp32", steps = p.steps,
+  log_every = p.log_every,
 }

@@ -1,15 +1,16 @@
 --- capl: 1
 --- needs: minutes=2880
--- The 7-convolution captcha network, tuned for one data-center GPU: half precision, one CUDA graph per step, batch sizes
--- by GPU memory, the dataset resident on the GPU. a100_ddp.lua is for several GPUs.
+-- The 7-convolution captcha network, tuned for one data-center GPU: half precision, one CUDA graph per step, batch
+-- sizes by GPU memory, the dataset resident on the GPU. a100_ddp.lua is for several GPUs.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
+-- images:
 --           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
 --           the GPU as u8 (480 MB)
 -- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp16 with the loss scale on
---           the GPU; convolution algorithms selected by timing; 2048 images per step from 120 GB on, 1024 from 80 GB, 512
---           from 40 GB, 256 from 24 GB, 128 from 12 GB, else 64: tensors need 0.36 GB and 3.1 MB per image
+--           the GPU; convolution algorithms selected by timing; 2048 images per step from 120 GB on, 1024 from 80 GB,
+--           512 from 40 GB, 256 from 24 GB, 128 from 12 GB, else 64: tensors need 0.36 GB and 3.1 MB per image
 --           (fp32 6.2). --accumulate=N accumulates N batches. TF32 has no effect in fp16; --precision=tf32 selects it
 -- ranks     --ranks=gpus: each step is divided over all GPUs; batch is the global batch size
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
@@ -66,7 +67,9 @@ end
 
 -- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
-  if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
+  if p.data == "generated" then
+    return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1)
+  end
   local own = p.test_data ~= "none" and folder(p.test_data)
   local train_part, val_part, test_part = data.split(folder(p.data), {val = p.held_out, test = own and 0 or p.held_out})
   return train_part, val_part, own or test_part
@@ -101,15 +104,17 @@ local function conv(inputs, outputs, pool)
 end
 
 local model = nn.Sequential {
-  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true), conv(128, 128),
-  nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(), nn.Linear(1024, LENGTH * #images.charset),
+  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true),
+  conv(128, 128), nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(),
+  nn.Linear(1024, LENGTH * #images.charset),
 }
 capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
 
 -- ---- training ----
 
 local epoch = math.ceil(images:batches() / math.max(1, p.accumulate)) -- steps
-local rate = optim.schedule.per_epoch(optim.schedule.cosine {lr = p.lr, T_max = p.epochs, eta_min = p.eta_min}, {steps = epoch})
+local rate = optim.schedule.per_epoch(optim.schedule.cosine {lr = p.lr, T_max = p.epochs, eta_min = p.eta_min},
+  {steps = epoch})
 
 train.fit {
   model = model, train = images, val = val, test = test,

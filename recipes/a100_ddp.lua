@@ -1,20 +1,24 @@
 --- capl: 1
 --- needs: ranks=gpus minutes=1440
--- The 7-convolution captcha network on all GPUs of a machine, one process per GPU: half precision, one CUDA graph per step,
--- the dataset resident on every GPU, gradient exchange overlapped with the backward pass.
+-- The 7-convolution captcha network on all GPUs of a machine, one process per GPU: half precision, one CUDA graph per
+-- step, the dataset resident on every GPU, gradient exchange overlapped with the backward pass.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
+-- images:
 --           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
 --           the GPUs as u8 (480 MB), shuffled and augmented there
 -- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
--- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine decay to 1e-6; fp16 with the loss
+-- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine decay to 1e-6; fp16
+-- with the loss
 --           scale on the GPU (bf16, tf32 and fp32 by --precision); convolution algorithms selected by timing; per GPU
---           2048 images per step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else 64
+--           2048 images per step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else
+--           64
 -- ranks     one process per GPU (--ranks=N for fewer); --ranks=2 --preset=try tests it on a CPU. Batch norm
 --           uses the images of its own GPU, unless --sync_bn
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
 --           training has not been run here
--- time      150 epochs are 7.5 million images, 17.8 PFLOP; not yet measured on several GPUs. Without a GPU this recipe prints its
+-- time      150 epochs are 7.5 million images, 17.8 PFLOP; not yet measured on several GPUs. Without a GPU this recipe
+-- prints its
 --           plan and exits. On a CPU use captcha.lua
 -- hardware  written for three A100 with 40 GB; compute capability 7.0 for fp16, 8.0 for tf32 and bf16
 -- run       capl recipes/a100_ddp.lua [--data=DIR] [--ranks=2] [--precision=bf16] [--preset=bench|try]
@@ -68,7 +72,9 @@ end
 
 -- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
-  if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
+  if p.data == "generated" then
+    return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1)
+  end
   local own = p.test_data ~= "none" and folder(p.test_data)
   local train_part, val_part, test_part = data.split(folder(p.data), {val = p.held_out, test = own and 0 or p.held_out})
   return train_part, val_part, own or test_part
@@ -101,8 +107,9 @@ local function conv(inputs, outputs, pool)
 end
 
 local model = nn.Sequential {
-  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true), conv(128, 128),
-  nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(), nn.Linear(1024, LENGTH * #images.charset),
+  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true),
+  conv(128, 128), nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(),
+  nn.Linear(1024, LENGTH * #images.charset),
 }
 if p.sync_bn then model = nn.convert_sync_batchnorm(model) end
 capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
@@ -112,8 +119,8 @@ capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
 local epoch = math.ceil(images:batches() / math.max(1, p.accumulate)) -- steps
 local steps = p.steps > 0 and p.steps or p.epochs * epoch
 local opt = optim.AdamW(model:parameters(), {
-  lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = math.min(p.warmup * epoch, steps / 5), total = steps, eta_min = p.eta_min},
-  weight_decay = p.weight_decay, betas = {0.9, 0.999}, eps = 1e-8,
+  lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = math.min(p.warmup * epoch, steps / 5), total = steps,
+  eta_min = p.eta_min}, weight_decay = p.weight_decay, betas = {0.9, 0.999}, eps = 1e-8,
 })
 
 train.fit {

@@ -38,11 +38,13 @@ local CHARSET, LENGTH = "0-9A-Z", 4
 local world = capl.distributed() -- only rank 0 prints
 
 local function captchas(count, fixed, seed)
-  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed, seed = seed}
+  return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed,
+    seed = seed}
 end
 
 local train = data.loader {
-  source = captchas(p.samples, false, p.seed), role = "train", batch = p.batch, workers = p.workers, drop_last = true, normalize = "unit",
+  source = captchas(p.samples, false, p.seed), role = "train", batch = p.batch, workers = p.workers, drop_last = true,
+  normalize = "unit",
 }
 local function held_out(role, count, seed)
   return data.loader {
@@ -91,7 +93,8 @@ capl.model(model, {output = "text", charset = charset, length = LENGTH})
 local steps_per_epoch = train:batches()
 local opt = optim.AdamW(model:parameters(), {
   lr = optim.schedule.warmup_cosine {
-    lr = p.lr, warmup = math.min(p.warmup, p.epochs / 5) * steps_per_epoch, total = p.epochs * steps_per_epoch, eta_min = 1e-6,
+    lr = p.lr, warmup = math.min(p.warmup, p.epochs / 5) * steps_per_epoch, total = p.epochs * steps_per_epoch,
+    eta_min = 1e-6,
   },
   weight_decay = p.weight_decay,
 })

@@ -1,13 +1,16 @@
 --- capl: 1
 --- needs: minutes=10080
--- The 7-convolution captcha network with a plain training setup: full precision, Adam, batch size 128. It is the baseline for
--- a100.lua and a100_ddp.lua.
+-- The 7-convolution captcha network with a plain training setup: full precision, Adam, batch size 128. It is the
+-- baseline for a100.lua and a100_ddp.lua.
 --
--- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test images:
+-- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
+-- images:
 --           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png
--- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144: 19,072,400 parameters,
+-- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144: 19,072,400
+-- parameters,
 --           395.8 M multiplications per image
--- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp32; no augmentation; evaluation on
+-- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp32; no augmentation;
+-- evaluation on
 --           val every 5 epochs, a checkpoint every 100 steps, and a permanent one every 10 epochs
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
 --           training has not been run here
@@ -63,7 +66,9 @@ end
 
 -- Training, val and test images. The split is by contents: copies of an image are in the same part.
 local function sources(samples, val, test)
-  if p.data == "generated" then return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1) end
+  if p.data == "generated" then
+    return generated(samples, p.seed), generated(val, p.seed + 2), generated(test, p.seed + 1)
+  end
   local own = p.test_data ~= "none" and folder(p.test_data)
   local train_part, val_part, test_part = data.split(folder(p.data), {val = p.held_out, test = own and 0 or p.held_out})
   return train_part, val_part, own or test_part
@@ -89,15 +94,17 @@ local function conv(inputs, outputs, pool)
 end
 
 local model = nn.Sequential {
-  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true), conv(128, 128),
-  nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(), nn.Linear(1024, LENGTH * #images.charset),
+  conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true),
+  conv(128, 128), nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(),
+  nn.Linear(1024, LENGTH * #images.charset),
 }
 capl.model(model, {output = "text", charset = images.charset, length = LENGTH})
 
 -- ---- training ----
 
 local epoch = math.ceil(images:batches() / math.max(1, p.accumulate)) -- steps
-local rate = optim.schedule.per_epoch(optim.schedule.cosine {lr = p.lr, T_max = p.epochs, eta_min = p.eta_min}, {steps = epoch})
+local rate = optim.schedule.per_epoch(optim.schedule.cosine {lr = p.lr, T_max = p.epochs, eta_min = p.eta_min},
+  {steps = epoch})
 
 train.fit {
   model = model, train = images, val = val, test = test,

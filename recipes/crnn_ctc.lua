@@ -2,12 +2,15 @@
 --- needs: minutes=1440
 -- Trains on any folder of captchas: texts of any length, images of any width.
 --
--- data      --data=DIR: PNG or JPEG files whose names contain the label (TEXT.png, TEXT_17.png …), a list of files (path TAB
+-- data      --data=DIR: PNG or JPEG files whose names contain the label (TEXT.png, TEXT_17.png …), a list of files
+-- (path TAB
 --           label, JSON lines, CSV) or an LMDB database. The label pattern, charset, lengths, sizes and widths are
 --           detected and printed. Or --preset=NAME: generated captchas, new ones at every step
 -- network   six convolutions, one feature column per 4 px, a bidirectional LSTM, CTC: 0.7 M parameters
--- expected  on 2,000 unseen captchas, two cores of a Xeon: gradient-curve, trained on 936 files, 100.0 % exact after 1,600 steps
---           in 2 minutes; generated lepture of 4 to 8 characters, 93.8 % [92.7, 94.8] after 6 minutes. More in recipes/README.md
+-- expected  on 2,000 unseen captchas, two cores of a Xeon: gradient-curve, trained on 936 files, 100.0 % exact after
+-- 1,600 steps
+--           in 2 minutes; generated lepture of 4 to 8 characters, 93.8 % [92.7, 94.8] after 6 minutes. More in
+--           recipes/README.md
 -- run       capl recipes/crnn_ctc.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
@@ -41,7 +44,8 @@ local p = capl.params {
   seed = 42,
 }
 capl.manual_seed(p.seed)
-capl.expect {exact = 0.938, within = "12 min", on = "cpu", hardware = "two cores of a Xeon", given = {preset = "lepture"}}
+capl.expect {exact = 0.938, within = "12 min", on = "cpu", hardware = "two cores of a Xeon",
+  given = {preset = "lepture"}}
 local world = capl.distributed() -- only rank 0 prints
 
 -- ---- data ----
@@ -124,8 +128,10 @@ local images, val, test = loader("train", p.batch), loader("val", 100), loader("
 local charset = images.charset
 local K = #charset + 1 -- the blank is the last class
 local height = parts.train:height()
-local px = narrowest < 10 and 2 or 4 -- px per time step; a character needs at least two steps, plus one between equal neighbors
-world:print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step is %d px"):format(
+-- px per time step; a character needs at least two steps, plus one between equal neighbors
+local px = narrowest < 10 and 2 or 4
+world:print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step " ..
+  "is %d px"):format(
   parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
 
 -- ---- network ----

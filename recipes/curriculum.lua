@@ -1,17 +1,19 @@
 --- capl: 1
 --- needs: minutes=120
--- Trains on long, strongly distorted captchas with a curriculum: 6 characters out of 0-9A-Z in 200x60 pixels. The first stages have
--- short texts of few letters without distortion. The next ones have long texts. The last one adds rotation, warp, low contrast and noise.
+-- Trains on long, strongly distorted captchas with a curriculum: 6 characters out of 0-9A-Z in 200x60 pixels. The first
+-- stages have short texts of few letters without distortion. The next ones have long texts. The last one adds rotation,
+-- warp, low contrast and noise.
 --
 -- data      generated during training, never twice the same image; no files needed
 -- network   that of captcha.lua: 7 convolutions, 6 attention maps over the columns, one classifier for all positions
 -- gain      after 9,600 training images, seeds 1, 2 and 3, on 2,000 new images with the distortion of the last stage:
---             character accuracy     65.3, 64.5, 61.9 % with the curriculum (mean 63.9), 58.7, 63.0, 57.3 % without (59.7)
---             exact accuracy         12.0, 12.7, 9.1 % (11.2) against 7.6, 9.8, 6.7 % (8.0)
+--             character accuracy     65.3, 64.5, 61.9 % with the curriculum (mean 63.9), 58.7, 63.0, 57.3 % without
+--             (59.7) exact accuracy         12.0, 12.7, 9.1 % (11.2) against 7.6, 9.8, 6.7 % (8.0)
 --           without: --curriculum=false, the last stage from the first image on. The run is short on purpose.
 --           On easy images there is no gain: on undistorted ones, with augment = "captcha" as the last
---           stage and 6,400 images, exact accuracy of three seeds is 57.6, 69.8 and 68.8 % with a curriculum, 66.4, 69.3 and
---           63.3 % without. Stages of very short texts were worse than none at 16,000 images (78.9 against 85.6 %, one seed)
+--           stage and 6,400 images, exact accuracy of three seeds is 57.6, 69.8 and 68.8 % with a curriculum, 66.4,
+--           69.3 and 63.3 % without. Stages of very short texts were worse than none at 16,000 images (78.9 against
+--           85.6 %, one seed)
 -- time      about 35 s of CPU time
 -- run       capl recipes/curriculum.lua [--curriculum=false] [--seed=N]
 -- preview   capl preview recipes/curriculum.lua draws samples of each stage
@@ -19,7 +21,8 @@
 
 local p = capl.params {
   curriculum = true, -- false: the last stage from the first step
-  of = capl.choice {"both", "texts", "augment"}, -- what the stages change; the rest has full difficulty from the first step
+  -- what the stages change; the rest has full difficulty from the first step
+  of = capl.choice {"both", "texts", "augment"},
   samples = 9600, -- training images
   batch = 32, -- images per step
   lr = 0.02, -- highest learning rate of Muon, for matrices and convolutions
@@ -41,8 +44,8 @@ capl.expect {exact = 0.09, chars = 0.61} -- the lowest of three seeds
 
 -- The final difficulty, also used for val and test.
 local strong = {
-  rotate = 12, scale = {0.8, 1.1}, translate_x = 0.06, translate_y = 0.08, shear = 20, perspective = 0.25, elastic = {1, 4},
-  noise = {5, 30}, contrast = {0.4, 1.2}, brightness = {0.7, 1.2},
+  rotate = 12, scale = {0.8, 1.1}, translate_x = 0.06, translate_y = 0.08, shear = 20, perspective = 0.25,
+  elastic = {1, 4}, noise = {5, 30}, contrast = {0.4, 1.2}, brightness = {0.7, 1.2},
 }
 local hard = {augment = strong, difficulty = {length = p.length}}
 local steps = math.floor(p.samples / p.batch)
@@ -72,7 +75,8 @@ end
 
 local function fixed(role, seed, count)
   return data.loader {
-    source = captchas {length = p.length, seed = seed, count = count, fixed = true}, role = role, batch = 100, workers = p.workers,
+    source = captchas {length = p.length, seed = seed, count = count, fixed = true}, role = role, batch = 100,
+    workers = p.workers,
     augment = strong, tta = true, -- the task is to read distorted texts
   }
 end
@@ -135,7 +139,9 @@ local matrices, others = {}, {}
 for name, parameter in model:named_parameters() do
   table.insert((#parameter.shape == 1 or name:find("read", 1, true)) and others or matrices, parameter)
 end
-local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = math.min(p.warmup, steps / 4), total = steps} end
+local function rate(lr)
+  return optim.schedule.warmup_cosine {lr = lr, warmup = math.min(p.warmup, steps / 4), total = steps}
+end
 
 train.fit {
   model = model, train = images, val = val, test = test,

@@ -2,20 +2,22 @@
 --- needs: minutes=1440
 -- Trains on a few hundred labelled captchas of yours, after pretraining on generated captchas.
 --
--- data      --data=DIR: PNG or JPEG files whose names contain the label, a list of files or an LMDB database, as for crnn_ctc.lua;
+-- data      --data=DIR: PNG or JPEG files whose names contain the label, a list of files or an LMDB database, as for
+-- crnn_ctc.lua;
 --           and --style=NAME of the generator, as similar to yours as possible (`capl generate` writes samples)
 -- network   that of crnn_ctc.lua
 -- stages    1. generated captchas with your charset, lengths and sizes, new ones at every step
 --           2. your images at a lower learning rate, until the val metric stops improving
--- expected  on 2,000 unseen captchas of gradient-curve, trained on 100 files: 100.0 % exact after 3 minutes on two cores of a Xeon
--- run       capl recipes/finetune.lua --data=DIR
+-- expected  on 2,000 unseen captchas of gradient-curve, trained on 100 files: 100.0 % exact after 3 minutes on two
+-- cores of a Xeon run       capl recipes/finetune.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
   data = "", -- folder, list or database of your captchas; must be given
   label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
   case = "keep", -- or upper, lower: converts labels, for captchas that accept both
-  charset = "auto", -- charset; auto: the characters in the data. Name it if a few hundred images do not contain all, such as 0-9A-Z
+  -- charset; auto: the characters in the data. Name it if a few hundred images do not contain all, such as 0-9A-Z
+  charset = "auto",
   style = "mixed", -- preset of the generator, for the first stage
   channels = "auto", -- 1: gray, 3: color; auto: 3 if gray loses contrast
   pretrain = 1500, -- steps of the first stage; 0: skip it
@@ -38,7 +40,9 @@ local p = capl.params {
 }
 capl.manual_seed(p.seed)
 local world = capl.distributed() -- only rank 0 prints
-if p.data == "" then error("--data=DIR is missing: a folder of PNG or JPEG files named by their text, such as A1B2_17.png") end
+if p.data == "" then
+  error("--data=DIR is missing: a folder of PNG or JPEG files named by their text, such as A1B2_17.png")
+end
 
 -- ---- data ----
 
@@ -61,8 +65,8 @@ parts.train, parts.val, parts.test = data.split(all, {val = p.val, test = p.test
 -- Generated captchas with the charset, lengths and size of yours.
 local drawn = data.loader {
   source = data.captcha {
-    preset = p.style, charset = all.charset, length = {all.length_min, all.length}, channels = channels, height = height,
-    width = found.suggested.widths[#found.suggested.widths], seed = p.seed,
+    preset = p.style, charset = all.charset, length = {all.length_min, all.length}, channels = channels,
+    height = height, width = found.suggested.widths[#found.suggested.widths], seed = p.seed,
   },
   role = "train", batch = p.batch, workers = p.workers, normalize = "standardize", augment = "captcha",
 }
@@ -77,7 +81,8 @@ end
 
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
 local K = #images.charset + 1 -- the blank is the last class
-local px = narrowest < 10 and 2 or 4 -- px per time step; a character needs at least two steps, plus one between equal neighbors
+-- px per time step; a character needs at least two steps, plus one between equal neighbors
+local px = narrowest < 10 and 2 or 4
 world:print(("%d images to train on, %d to stop by and choose; %d characters; a time step is %d px"):format(
   parts.train:count(), parts.val:count(), K - 1, px))
 
@@ -136,7 +141,9 @@ local function optimizer(times, steps)
     table.insert(list, parameter)
   end
   local warmup = steps == "run" and p.warmup or math.min(p.warmup, steps / 4)
-  local function rate(lr) return optim.schedule.warmup_stable_decay {lr = times * lr, warmup = warmup, total = steps} end
+  local function rate(lr)
+    return optim.schedule.warmup_stable_decay {lr = times * lr, warmup = warmup, total = steps}
+  end
   return optim.join {
     optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay}),
     optim.AdamW({
@@ -160,11 +167,13 @@ local function pretrain()
     opt:backward_step(loss)
     step = step + 1
     if step % 100 == 0 then
-      world:print(("drawn captchas: step %d of %d, loss %.4f, %.0f s"):format(step, p.pretrain, loss:item(), capl.clock() - started))
+      world:print(("drawn captchas: step %d of %d, loss %.4f, %.0f s"):format(step, p.pretrain, loss:item(),
+        capl.clock() - started))
     end
     if step == p.pretrain then break end
   end
-  world:print("your val images, before any of yours was learnt from: " .. train.evaluate(model, val, {precision = p.precision}):line())
+  world:print("your val images, before any of yours was learnt from: "
+    .. train.evaluate(model, val, {precision = p.precision}):line())
 end
 
 if not p.resume then pretrain() end

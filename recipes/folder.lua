@@ -3,8 +3,8 @@
 -- Trains on your own captchas: PNG or JPEG files whose names contain the label, all of one length and one size.
 --
 -- data      DIR/TEXT_17.png, 17_TEXT.jpg, TEXT (2).png and similar names, with subfolders. The detected labels are
---           printed; --label='_(%w+)%.png$' sets another pattern. Or a list of files (path TAB label, JSON lines, CSV), or an LMDB
---           database, such as `capl data pack` writes. A tenth of the images is for validation and a tenth
+--           printed; --label='_(%w+)%.png$' sets another pattern. Or a list of files (path TAB label, JSON lines, CSV),
+--           or an LMDB database, such as `capl data pack` writes. A tenth of the images is for validation and a tenth
 --           for the test, split by contents: copies of an image are in the same part
 -- network   that of captcha.lua for images of any size: six convolutions, then one attention map over the columns per
 --           character and one classifier for all
@@ -132,7 +132,9 @@ function Attention:forward(x)
   return self.read(self.dropout(mixed)) -- (N, length, K)
 end
 
-if height < 16 or width < 16 then error(("the images are %dx%d px; this network needs at least 16x16"):format(width, height)) end
+if height < 16 or width < 16 then
+  error(("the images are %dx%d px; this network needs at least 16x16"):format(width, height))
+end
 local model = nn.Sequential { -- sizes for 60x160
   nn.Conv2d(1, 16, 6, {stride = 2, padding = 2, bias = false}), nn.BatchNorm2d(16), nn.ReLU(), -- 30x80
   block(16, 16, 1),

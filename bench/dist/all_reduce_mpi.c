@@ -1,5 +1,5 @@
-/* all_reduce_mpi.c -- the time that MPI alone takes to add up 20 MB of f32 on all ranks, in place; bench/dist/all_reduce.lua
-** is the same through capl.
+/* all_reduce_mpi.c -- the time that MPI alone takes to add up 20 MB of f32 on all ranks, in place;
+** bench/dist/all_reduce.lua is the same through capl.
 **
 ** Prints one line of JSON: the median of the rounds, of the slowest rank. Arguments: bytes, rounds.
 ** SPDX-License-Identifier: Apache-2.0
@@ -49,8 +49,8 @@ int main(int argc, char **argv)
   double mine[2] = {times[rounds / 2], times[0]};
   MPI_Allreduce(mine, slowest, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   if (rank == 0)
-    printf("{\"step_ms\": %.4f, \"min_ms\": %.4f, \"images\": 1, \"peak_bytes\": %zu}\n", 1e3 * slowest[0], 1e3 * slowest[1],
-           (size_t)n * sizeof *data);
+    printf("{\"step_ms\": %.4f, \"min_ms\": %.4f, \"images\": 1, \"peak_bytes\": %zu}\n", 1e3 * slowest[0],
+           1e3 * slowest[1], (size_t)n * sizeof *data);
   MPI_Finalize();
   free(data);
   free(times);

@@ -1,13 +1,16 @@
 --- capl: 1
 --- needs: minutes=10
--- augment.lua: how fast a GPU turns, bends, colours, mixes and normalises images of a resident set, one launch per batch.
+-- augment.lua: how fast a GPU turns, bends, colours, mixes and normalises images of a resident set, one launch per
+-- batch.
 --
 -- data      generated captchas on large grounds; values do not matter, bytes do
--- expected  on H200 and A100: at most 2 times the floor, 3 times with noise; the floor is bytes at the rate of a copy. Not
+-- expected  on H200 and A100: at most 2 times the floor, 3 times with noise; the floor is bytes at the rate of a copy.
+-- Not
 --           measured yet, nor has anybody said what the other cases should take
 -- time      half a minute
 -- run       capl bench/gpu/augment.lua [--images=32] [--side=512] [--times=200] [--copy_gb_s=N]
--- Prints one line of JSON per case; floor_ms and ratio when the copy rate is given (`capl bench --ops --json` measures it).
+-- Prints one line of JSON per case; floor_ms and ratio when the copy rate is given (`capl bench --ops --json` measures
+-- it).
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {images = 32, side = 512, times = 200, copy_gb_s = 0}
 

@@ -11,8 +11,8 @@
 local p = capl.params {batch = 1024, precision = "bf16"}
 
 -- inputs, outputs, height, width
-local shapes = {{1, 32, 60, 160}, {8, 32, 60, 160}, {32, 64, 30, 80}, {64, 64, 30, 80}, {64, 128, 15, 40}, {128, 128, 15, 40},
-  {128, 128, 7, 20}}
+local shapes = {{1, 32, 60, 160}, {8, 32, 60, 160}, {32, 64, 30, 80}, {64, 64, 30, 80}, {64, 128, 15, 40},
+  {128, 128, 15, 40}, {128, 128, 7, 20}}
 
 local function once(shape, bias)
   local layer = nn.Conv2d(shape[1], shape[2], 3, {padding = 1, bias = bias})

@@ -6,8 +6,8 @@
 -- expected  no slower than PyTorch's best; not measured yet
 -- time      seconds
 -- run       capl bench/gpu/infer.lua --batch=64 [--precision=bf16] [--steps=50] [--rounds=5]
--- Prints one line of JSON: the median of the rounds, each of so many batches with their inputs copied in, between two events of the
--- device.
+-- Prints one line of JSON: the median of the rounds, each of so many batches with their inputs copied in, between two
+-- events of the device.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {batch = 64, precision = "bf16", steps = 50, rounds = 5}
 capl.manual_seed(1)
@@ -44,5 +44,5 @@ local state, shown = step:state(), table.concat(blocks, ", ")
 table.sort(blocks)
 local ms = blocks[math.ceil(p.rounds / 2)]
 local refused = state.eager and (', "capture_refused": "%s"'):format((state.eager:gsub('["\\%c]', " "))) or ""
-print(('{"step_ms": %.4f, "images_per_s": %.1f, "steps": %d, "captured_steps": %d, "blocks_ms": [%s]%s}'):format(ms, 1e3 * p.batch / ms,
-  p.steps * p.rounds, state.replays - before, shown, refused))
+print(('{"step_ms": %.4f, "images_per_s": %.1f, "steps": %d, "captured_steps": %d, "blocks_ms": [%s]%s}'):format(ms,
+  1e3 * p.batch / ms, p.steps * p.rounds, state.replays - before, shown, refused))

@@ -1,19 +1,22 @@
 --- capl: 1
 --- needs: minutes=10
--- layers.lua: milliseconds of single layers forward and backward on a GPU, for `torch_peer.py --layers` to be held against.
+-- layers.lua: milliseconds of single layers forward and backward on a GPU, for `torch_peer.py --layers` to be held
+-- against.
 --
 -- data      random numbers
 -- expected  at most PyTorch's time; not measured yet
 -- time      half a minute
 -- run       capl bench/gpu/layers.lua [--precisions=fp32,tf32,fp16,bf16] [--times=50] [--rounds=5] [--small]
--- Prints one line of JSON per layer and precision: the median of the rounds, each of so many captured steps between two events of
--- the device.
+-- Prints one line of JSON per layer and precision: the median of the rounds, each of so many captured steps between two
+-- events of the device.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {precisions = "fp32,tf32,fp16,bf16", times = 50, rounds = 5, small = false}
 local n = p.small and 2 or 256 -- samples
 
 local function random(...) return capl.randn(...):requires_grad_() end
-local function whole(value, rows, columns) return capl.full(columns and {rows, columns} or {rows}, value, {dtype = "i32"}) end
+local function whole(value, rows, columns)
+  return capl.full(columns and {rows, columns} or {rows}, value, {dtype = "i32"})
+end
 
 -- Each: -> forward function, what has gradients, layers and tensors. The same sizes as in torch_peer.py.
 local makers = {
@@ -42,9 +45,9 @@ local makers = {
     local layer, x = nn.Conv2d(64, 64, 3, {padding = 1, groups = 64}), random(n, 64, 30, 80)
     return function() return layer(x) end, {layer, x}
   end,
-  -- The first convolution of grey images, which asks for no gradient of them: by own kernels (3x3 of one channel), by what cuDNN
-  -- has for a kernel that those do not take (one of 5x5 has 2.8 times the products, but moves the same bytes), and of 8 channels,
-  -- which is what cuDNN pads one to.
+  -- The first convolution of grey images, which asks for no gradient of them: by own kernels (3x3 of one channel), by
+  -- what cuDNN has for a kernel that those do not take (one of 5x5 has 2.8 times the products, but moves the same
+  -- bytes), and of 8 channels, which is what cuDNN pads one to.
   conv_first = function()
     local layer, x = nn.Conv2d(1, 32, 3, {padding = 1}), capl.randn(n, 1, 60, 160)
     return function() return layer(x) end, {layer}
@@ -85,7 +88,8 @@ local function milliseconds(name, precision)
     end)
   end
   local state = step:state()
-  return median(rounds), state.replays, state.eager and (', "refused": "%s"'):format(state.eager:gsub('["\\%c]', " ")) or ""
+  return median(rounds), state.replays, state.eager and (', "refused": "%s"'):format(state.eager:gsub('["\\%c]', " "))
+    or ""
 end
 
 for precision in p.precisions:gmatch("[^,]+") do

@@ -29,7 +29,8 @@ end
 makers.attention, makers.causal = attention(false), attention(true)
 
 function makers.layer(N, heads, L, E)
-  local layer, x = nn.MultiheadAttention(heads * E, heads, {batch_first = true}), capl.randn(N, L, heads * E):requires_grad_()
+  local layer, x = nn.MultiheadAttention(heads * E, heads, {batch_first = true}),
+    capl.randn(N, L, heads * E):requires_grad_()
   local all = layer:parameters()
   all[#all + 1] = x
   return function()

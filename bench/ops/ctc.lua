@@ -3,7 +3,8 @@
 --
 --     capl bench/ops/ctc.lua --shapes=50,64,37,6;... --repeats=20
 --
--- A shape is T,N,K,S: time steps, samples, classes, characters; one line of JSON: the least time of each in this process.
+-- A shape is T,N,K,S: time steps, samples, classes, characters; one line of JSON: the least time of each in this
+-- process.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {shapes = "", repeats = 20}
 

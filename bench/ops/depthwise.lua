@@ -19,7 +19,8 @@ end
 
 local function milliseconds(n, c, h, w, kernel, stride, groups)
   local attrs = {stride = stride, padding = (kernel - 1) / 2, groups = groups}
-  local t = {x = capl.randn(n, c, h, w):to(p.dtype), w = capl.randn(c, c / groups, kernel, kernel):to(p.dtype), b = capl.randn(c)}
+  local t = {x = capl.randn(n, c, h, w):to(p.dtype), w = capl.randn(c, c / groups, kernel, kernel):to(p.dtype),
+    b = capl.randn(c)}
   t.dy = capl.randn(op.conv2d(t.x, t.w, t.b, attrs).shape):to(p.dtype)
   local best = math.huge
   for round = 0, p.repeats do

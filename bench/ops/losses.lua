@@ -27,12 +27,14 @@ end
 
 local makers = {
   silu = function() return activation(nn.SiLU()) end, gelu = function() return activation(nn.GELU()) end,
-  gelu_tanh = function() return activation(nn.GELU{approximate = "tanh"}) end, sigmoid = function() return activation(nn.Sigmoid()) end,
-  tanh = function() return activation(nn.Tanh()) end, softplus = function() return activation(nn.Softplus()) end,
+  gelu_tanh = function() return activation(nn.GELU{approximate = "tanh"}) end, sigmoid = function()
+  return activation(nn.Sigmoid()) end, tanh = function() return activation(nn.Tanh()) end, softplus = function()
+    return activation(nn.Softplus()) end,
   elu = function() return activation(nn.ELU()) end, hardswish = function() return activation(nn.Hardswish()) end,
   leaky_relu = function() return activation(nn.LeakyReLU()) end,
-  bce_with_logits = function() return of_elements(nn.bce_with_logits) end, focal = function() return of_elements(nn.sigmoid_focal_loss) end,
-  smooth_l1 = function() return of_elements(nn.smooth_l1_loss) end, cross_entropy = function() return of_classes(nn.cross_entropy) end,
+  bce_with_logits = function() return of_elements(nn.bce_with_logits) end, focal = function()
+  return of_elements(nn.sigmoid_focal_loss) end, smooth_l1 = function()
+    return of_elements(nn.smooth_l1_loss) end, cross_entropy = function() return of_classes(nn.cross_entropy) end,
   dice = function() return of_classes(nn.dice_loss) end,
 }
 

@@ -15,7 +15,8 @@ end
 
 local function forward_and_backward(model, x, options)
   capl.scope(function()
-    local loss = capl.autocast(p.dtype == "bf16" and "bf16" or "f32", function() return (model(x, options)):float():sum() end)
+    local loss = capl.autocast(p.dtype == "bf16" and "bf16" or "f32", function()
+      return (model(x, options)):float():sum() end)
     loss:backward()
     model:zero_grad()
     x:zero_grad()

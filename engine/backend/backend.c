@@ -57,7 +57,8 @@ static capl_status not_loaded(int which, const char *why)
   char absent[128];
   snprintf(absent, sizeof absent, "%s: cannot open shared object file: No such file", backends[which].library);
   if (backends[which].is.gpu && strstr(why, absent))
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
+    return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                     "device %s is not available: this build has no %s (it was made without the CUDA toolkit)",
                      backends[which].is.name, backends[which].library);
   CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: %s", backends[which].is.name, why);
   if (backends[which].is.gpu)
@@ -70,7 +71,8 @@ static bool no_gpu_assumed(void) { return capl_assumed(CAPL_ASSUME_GPU, &(int64_
 static capl_status load_library(int which, const capl_backend **out)
 {
   if (backends[which].is.gpu && no_gpu_assumed())
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME has gpu=none", backends[which].is.name);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: CAPL_ASSUME has gpu=none",
+                     backends[which].is.name);
   /* Spinning barriers make a step six times slower beside one busy process; 1000 spins cost nothing
   ** on an idle machine. libgomp reads this when it is loaded, which happens just below. */
   setenv("GOMP_SPINCOUNT", "1000", 0);
@@ -84,7 +86,8 @@ static capl_status load_library(int which, const capl_backend **out)
                      backends[which].library, backends[which].entry);
   *out = entry();
   if ((*out)->abi != CAPL_BACKEND_ABI)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s is not available: its %s is of another build of capl; build both anew",
+    return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                     "device %s is not available: its %s is of another build of capl; build both anew",
                      backends[which].is.name, backends[which].library);
   return CAPL_OK;
 }
@@ -136,8 +139,8 @@ static capl_status open_device(int which, int index, capl_device **out)
   return CAPL_OK;
 }
 
-/* Number of the backend in "cpu" or "cuda:1" and, in *index, that of the device, UNNUMBERED if none is given; -1 when there
-** is none of the name. */
+/* Number of the backend in "cpu" or "cuda:1" and, in *index, that of the device, UNNUMBERED if none is given; -1 when
+** there is none of the name. */
 enum { UNNUMBERED = -1 };
 static int find_backend(const char *name, int *index)
 {
@@ -201,7 +204,8 @@ static capl_status open_named(const char *name, capl_device **out)
   *out = devices[k];
   pthread_mutex_unlock(&lock);
   if (status != CAPL_OK || (*out)->index == index) return status;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s: this process uses %s already, and a process uses one GPU", name, (*out)->name);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s: this process uses %s already, and a process uses one GPU", name,
+            (*out)->name);
   capl_error_hint("one process per GPU: set the device once, or CUDA_VISIBLE_DEVICES");
   return CAPL_EUNSUPPORTED;
 }
@@ -215,7 +219,8 @@ bool capl_gpu_possible(const char **why)
 {
   bool assumed = no_gpu_assumed();
   *why = assumed ? "CAPL_ASSUME has gpu=none" : "no NVIDIA driver on this machine";
-  return !assumed && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0 || getenv("CAPL_BACKEND_PATH"));
+  return !assumed && (access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0
+                      || getenv("CAPL_BACKEND_PATH"));
 }
 
 static capl_status open_auto(capl_device **out)

@@ -122,7 +122,8 @@ static capl_status unknown_key(const part *p)
 
 static capl_status bad_value(int k, const part *p)
 {
-  if (!p->complete) return CAPL_FAIL(CAPL_EVALUE, "CAPL_ASSUME: %s needs a value: %s=…, %s", p->key, p->key, keys[k].values);
+  if (!p->complete)
+    return CAPL_FAIL(CAPL_EVALUE, "CAPL_ASSUME: %s needs a value: %s=…, %s", p->key, p->key, keys[k].values);
   capl_suggestion s = {.wanted = p->value};
   CAPL_FAIL(CAPL_EVALUE, "CAPL_ASSUME: %s is '%s'; it is %s", p->key, p->value, keys[k].values);
   for (int i = 0; keys[k].words && keys[k].words[i]; i++) capl_suggest(&s, keys[k].words[i]);

@@ -1,8 +1,8 @@
 /* assume.h -- CAPL_ASSUME: facts of the machine that tests force, because a default depends on them.
 **
-** CAPL_ASSUME="bf16=native,isa=avx2,cores=64": capl then chooses by itself what it would choose on such a machine. Who finds
-** out a fact asks capl_assumed first, so that all that follows from it is forced with it. docs/assume.md lists the keys.
-** SPDX-License-Identifier: Apache-2.0
+** CAPL_ASSUME="bf16=native,isa=avx2,cores=64": capl then chooses by itself what it would choose on such a machine. Who
+** finds out a fact asks capl_assumed first, so that all that follows from it is forced with it. docs/assume.md lists
+** the keys. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_BASE_ASSUME_H
 #define CAPL_BASE_ASSUME_H
@@ -24,7 +24,8 @@ typedef enum {
   CAPL_ASSUME_KEYS
 } capl_assume_key;
 
-/* EVALUE: a key or a value is unknown; EUNSUPPORTED: this processor lacks the instruction set. OK where nothing is assumed. */
+/* EVALUE: a key or a value is unknown; EUNSUPPORTED: this processor lacks the instruction set. OK where nothing is
+** assumed. */
 CAPL_API capl_status capl_assume_check(void);
 
 /* The value of a key; false where CAPL_ASSUME does not set it. What capl_assume_check refuses is not set. */

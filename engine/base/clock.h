@@ -6,7 +6,8 @@
 
 #include <time.h>
 
-/* Seconds on a clock of the system, such as CLOCK_REALTIME or CLOCK_THREAD_CPUTIME_ID. May be called in a signal handler. */
+/* Seconds on a clock of the system, such as CLOCK_REALTIME or CLOCK_THREAD_CPUTIME_ID. May be called in a signal
+** handler. */
 static inline double clock_read(clockid_t clock)
 {
   struct timespec t;
@@ -25,6 +26,7 @@ static inline struct timespec clock_time(double seconds)
 }
 
 /* The moment so many seconds from now on a clock: what timed waits take. */
-static inline struct timespec clock_after(clockid_t clock, double seconds) { return clock_time(clock_read(clock) + seconds); }
+static inline struct timespec clock_after(clockid_t clock,
+                                          double seconds) { return clock_time(clock_read(clock) + seconds); }
 
 #endif

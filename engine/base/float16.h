@@ -56,8 +56,8 @@ static inline uint16_t capl_f16_from_float(float f)
   return (uint16_t)(sign | (rounded - (112u << 23)) >> 13);
 }
 
-/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. Without math.h: kernels that are
-** compiled at run time declare its functions themselves. */
+/* Rounds to odd: a later rounding to 16 bits then gives what one rounding of v would give. Without math.h: kernels that
+** are compiled at run time declare its functions themselves. */
 static inline float capl_float_to_odd(double v)
 {
   float f = (float)v;

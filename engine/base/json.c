@@ -61,8 +61,10 @@ static capl_status scan(reader *r)
 {
   const json_rules *rules = r->rules;
   int values = 1, depth = 0;
-  int most_values = rules->most_values ? rules->most_values : MOST_VALUES, most_depth = rules->most_depth ? rules->most_depth : MOST_DEPTH;
-  if (rules->most_bytes && (size_t)(r->end - r->text) > rules->most_bytes) return too_many(r, "bytes", (int)rules->most_bytes);
+  int most_values = rules->most_values ? rules->most_values : MOST_VALUES,
+      most_depth = rules->most_depth ? rules->most_depth : MOST_DEPTH;
+  if (rules->most_bytes && (size_t)(r->end - r->text) > rules->most_bytes)
+    return too_many(r, "bytes", (int)rules->most_bytes);
   for (; r->at < r->end; r->at++) {
     char c = *r->at;
     if (c == '"') CAPL_TRY(scan_text(r));
@@ -99,11 +101,13 @@ static capl_status check_values(const json_rules *rules, const cJSON *item)
   const char *before = rules->name ? rules->name : "JSON", *twice = NULL;
   const cJSON *child;
   char key[100];
-  if (cJSON_IsNumber(item) && !isfinite(item->valuedouble)) return CAPL_FAIL(CAPL_EFORMAT, "%s: a number is too large", before);
+  if (cJSON_IsNumber(item) && !isfinite(item->valuedouble))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: a number is too large", before);
   capl_text_show(key, sizeof key, item->string ? item->string : "", false);
   if (rules->no_null && cJSON_IsNull(item))
     return CAPL_FAIL(CAPL_EFORMAT, "%s: \"%s\" is null, which is not allowed here", before, key);
-  if (rules->unique && cJSON_IsObject(item) && !json_twice(item, &twice)) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to read it", before);
+  if (rules->unique && cJSON_IsObject(item) && !json_twice(item, &twice))
+    return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to read it", before);
   if (twice) {
     capl_text_show(key, sizeof key, twice, false);
     return CAPL_FAIL(CAPL_EFORMAT, "%s: the key \"%s\" is there twice", before, key);

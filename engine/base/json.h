@@ -25,8 +25,8 @@ typedef struct {
   bool no_null;
 } json_rules;
 
-/* Reads a text of len bytes, which holds one value and blanks; zero bytes, control characters in texts and numbers beyond
-** doubles are refused. *root: caller deletes. rules: NULL = none of them.
+/* Reads a text of len bytes, which holds one value and blanks; zero bytes, control characters in texts and numbers
+** beyond doubles are refused. *root: caller deletes. rules: NULL = none of them.
 ** EFORMAT, with file, line and column; ENOMEM. */
 CAPL_API capl_status json_read(const json_rules *rules, const char *text, size_t len, cJSON **root);
 
@@ -38,8 +38,8 @@ CAPL_API bool json_twice(const cJSON *object, const char **key);
 /* The text of a tree: a line for each key, or one for all; NULL: no memory. Caller frees it. */
 CAPL_API char *json_print(cJSON *root, bool lines);
 
-/* A number as the shortest text that is read as the same double, or with so many digits (0 = as many as it takes); what JSON
-** does not know, NaN and infinities, as null. */
+/* A number as the shortest text that is read as the same double, or with so many digits (0 = as many as it takes); what
+** JSON does not know, NaN and infinities, as null. */
 CAPL_API void json_put_number(FILE *out, double x, int digits);
 /* A text of len bytes in quotes; each byte that is no UTF-8 becomes U+FFFD. */
 CAPL_API void json_put_text(FILE *out, const char *text, size_t len);

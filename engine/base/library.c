@@ -45,7 +45,8 @@ void *library_open(const char *name, char *why, size_t len)
 void library_hint(const char *why, const char *otherwise)
 {
   if (strstr(why, strerror(EMFILE))) capl_error_hint("a higher limit of open files: ulimit -n 1024");
-  else if (strstr(why, strerror(ENOMEM)) || strstr(why, "failed to map segment")) capl_error_hint("more memory, or a higher ulimit -v");
+  else if (strstr(why, strerror(ENOMEM)) || strstr(why, "failed to map segment"))
+    capl_error_hint("more memory, or a higher ulimit -v");
   else capl_error_hint("%s", otherwise);
 }
 

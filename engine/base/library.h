@@ -26,7 +26,8 @@ CAPL_API capl_status library_table(const library_part *part, const void **table)
 /* The hint of an error made of library_open's reason: otherwise, unless descriptors or memory ran out. */
 CAPL_API void library_hint(const char *why, const char *otherwise);
 
-/* The path of a library or a program among capl's parts, looked for in the same places. false: it is in none of them. */
+/* The path of a library or a program among capl's parts, looked for in the same places. false: it is in none of
+** them. */
 CAPL_API bool library_path(const char *name, char *path, size_t len);
 bool library_program(const char *name, char *path, size_t len);
 

@@ -6,7 +6,8 @@
 
 #include "capl/error.h"
 
-/* Edits between two short names, in halves: a letter more, less or other and two swapped ones are an edit, its case half of one. */
+/* Edits between two short names, in halves: a letter more, less or other and two swapped ones are an edit, its case
+** half of one. */
 CAPL_API int capl_name_distance(const char *a, const char *b);
 
 /* Keeps the nearest candidate seen so far. Start with {.wanted = name}. */

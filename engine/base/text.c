@@ -37,13 +37,14 @@ bool capl_text_is_utf8(const char *text)
   return true;
 }
 
-/* What turns the direction of a line or breaks it: U+061C, U+200E, U+200F, U+2028..U+202E, U+2066..U+2069. A path shown with one
-** of these reads as another. */
+/* What turns the direction of a line or breaks it: U+061C, U+200E, U+200F, U+2028..U+202E, U+2066..U+2069. A path shown
+** with one of these reads as another. */
 static bool turns_the_line(const unsigned char *p)
 {
   if (p[0] == 0xd8) return p[1] == 0x9c;
   if (p[0] != 0xe2) return false;
-  return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) : p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;
+  return p[1] == 0x80 ? p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae) : p[1] == 0x81 && p[2] >= 0xa6
+      && p[2] <= 0xa9;
 }
 
 /* 0x00..0x1f, 0x7f, and U+0080..U+009F, which terminals obey too. */

@@ -40,7 +40,8 @@ static int64_t folder_cpus(const char *folder)
   int64_t quota = 0, period = 0;
   bool found = cgroup_numbers(folder, "cpu.max", &quota, &period); /* version 2; "max" is no number */
   if (!found) {
-    found = cgroup_numbers(folder, "cpu.cfs_quota_us", &quota, NULL) && cgroup_numbers(folder, "cpu.cfs_period_us", &period, NULL);
+    found = cgroup_numbers(folder, "cpu.cfs_quota_us", &quota, NULL)
+    && cgroup_numbers(folder, "cpu.cfs_period_us", &period, NULL);
   }
   if (!found || quota <= 0 || period <= 0 || quota / period >= INT_MAX) return CGROUP_NO_LIMIT;
   return (quota + period - 1) / period;

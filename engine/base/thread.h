@@ -14,7 +14,8 @@
 /* Starts run(arg) in a thread named name (at most 15 characters shown) with all signals blocked. */
 CAPL_API capl_status capl_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
-/* Processors this process may run on (affinity mask and cgroup quota respected; or what CAPL_ASSUME has), at least 1. */
+/* Processors this process may run on (affinity mask and cgroup quota respected; or what CAPL_ASSUME has), at least
+** 1. */
 CAPL_API int capl_cpu_count(void);
 
 /* The quota alone: processors granted by the cgroups (version 1 and 2) of the calling process, rounded up to whole

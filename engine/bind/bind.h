@@ -57,9 +57,9 @@ void capl_bind_limit(lua_State *L);
 
 /* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------- */
 
-/* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork, on the thread that runs L: from then
-** on that thread has a stack for signal handlers, and every handler of the process must be installed with these flags.
-** Not deferred: a signal held back on that thread would go to a compute thread, which has no such stack. */
+/* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork, on the thread that runs L: from
+** then on that thread has a stack for signal handlers, and every handler of the process must be installed with these
+** flags. Not deferred: a signal held back on that thread would go to a compute thread, which has no such stack. */
 #define CAPL_INTERRUPT_FLAGS (SA_ONSTACK | SA_NODEFER)
 void capl_interrupt_install(lua_State *L);
 /* Behind it: more stack for C, and a sentence where that ends (stack_guard.c). */
@@ -69,8 +69,8 @@ void capl_interrupt_remove(void);
 /* Async-signal-safe: stops L at its next instruction or op with an "interrupt" error that no pcall of the
 ** recipe can hold. In force until capl_bind_call returns. */
 void capl_interrupt_request(void);
-/* Likewise, from Lua's own thread, for a reason: where Lua is stopped, stands(L) says whether it still holds, with its error on
-** record; if not, Lua goes on. It must not call Lua. stands(NULL): the stop is over. */
+/* Likewise, from Lua's own thread, for a reason: where Lua is stopped, stands(L) says whether it still holds, with its
+** error on record; if not, Lua goes on. It must not call Lua. stands(NULL): the stop is over. */
 void capl_interrupt_because(bool (*stands)(lua_State *L));
 bool capl_interrupt_pending(void);
 /* Whether an interrupt is in force; if so, its error is in the thread's record. */

@@ -17,7 +17,8 @@ typedef struct {
   uint8_t *field[CAPL_FIELDS_MAX];
 } arrays_source;
 
-static capl_status arrays_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+static capl_status arrays_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
+                                 bool *lent)
 {
   (void)scratch;
   const arrays_source *s = (const arrays_source *)source;
@@ -57,10 +58,13 @@ static capl_status check(const capl_arrays *a)
 {
   if (a->count == 0) return CAPL_FAIL(CAPL_EVALUE, "arrays hold no sample");
   if (a->n_fields < 0 || a->n_fields > CAPL_FIELDS_MAX)
-    return CAPL_FAIL(CAPL_EVALUE, "%d fields; a sample has at most %d beside image and labels", a->n_fields, CAPL_FIELDS_MAX);
-  if (a->length < 0 || a->length > CAPL_LABEL_MAX) return CAPL_FAIL(CAPL_EVALUE, "labels have %d places; there can be at most %d", a->length, CAPL_LABEL_MAX);
+    return CAPL_FAIL(CAPL_EVALUE, "%d fields; a sample has at most %d beside image and labels", a->n_fields,
+                     CAPL_FIELDS_MAX);
+  if (a->length < 0 || a->length > CAPL_LABEL_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "labels have %d places; there can be at most %d", a->length, CAPL_LABEL_MAX);
   if (a->images && (a->width < 1 || a->height < 1 || (a->channels != 1 && a->channels != 3)))
-    return CAPL_FAIL(CAPL_EVALUE, "images of %d x %d px with %d channels; they have 1 or 3", a->width, a->height, a->channels);
+    return CAPL_FAIL(CAPL_EVALUE, "images of %d x %d px with %d channels; they have 1 or 3", a->width, a->height,
+                     a->channels);
   return CAPL_OK;
 }
 
@@ -69,7 +73,8 @@ static capl_status check_labels(const capl_arrays *a)
   for (size_t i = 0; i < (size_t)a->count * (size_t)a->length; i++) {
     int32_t label = a->labels[i];
     if (label >= -1 && (a->classes == 0 || label < a->classes)) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "label %d of sample %zu is outside 0..%d, and not -1 for none", label, i / (size_t)a->length, a->classes - 1);
+    return CAPL_FAIL(CAPL_EVALUE, "label %d of sample %zu is outside 0..%d, and not -1 for none", label,
+                     i / (size_t)a->length, a->classes - 1);
   }
   return CAPL_OK;
 }
@@ -97,7 +102,8 @@ static void describe(arrays_source *s, const capl_arrays *a)
 {
   static const capl_source_ops ops = {.read = arrays_read, .borrow = arrays_borrow, .close = arrays_close};
   capl_source *base = &s->base;
-  *base = (capl_source){.ops = &ops, .refs = 1, .count = a->count, .n_fields = a->n_fields, .length = a->length, .fixed = true};
+  *base = (capl_source){.ops = &ops, .refs = 1, .count = a->count, .n_fields = a->n_fields, .length = a->length,
+                        .fixed = true};
   if (a->images) base->width = a->width, base->height = a->height, base->channels = a->channels;
   s->image_bytes = (size_t)base->width * (size_t)base->height * (size_t)base->channels;
   for (int i = 0; i < a->n_fields; i++) {

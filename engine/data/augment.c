@@ -1,7 +1,7 @@
 /* augment.c -- augments a sample: filters, geometry, colour, noise, mixing, erasing, band by band.
 **
-** A band is a few rows: they are made, mixed and normalised while they lie in the nearest cache. The loops over pixels are
-** in augment_rows.c, its random numbers in augment_draw.c.
+** A band is a few rows: they are made, mixed and normalised while they lie in the nearest cache. The loops over pixels
+** are in augment_rows.c, its random numbers in augment_draw.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/augment.h"
@@ -47,11 +47,13 @@ capl_status capl_augment_scratch_init(scratch *s, int height, int width, int cha
   s->finished = malloc(h * w * c);
   s->blurred = malloc((w + 2 * AUGMENT_BLUR_MOST) * c + (2 * AUGMENT_BLUR_MOST + 1) * w * c);
   s->band = malloc(AUGMENT_BAND * w * c);
-  s->nodes = malloc((size_t)capl_augment_nodes_across(width) * (size_t)capl_augment_nodes_across(height) * 2 * sizeof(int32_t));
+  s->nodes = malloc((size_t)capl_augment_nodes_across(width) * (size_t)capl_augment_nodes_across(height)
+                    * 2 * sizeof(int32_t));
   s->lines = malloc(AUGMENT_BAND * (size_t)capl_augment_nodes_across(width) * 2 * sizeof(int32_t));
   s->value = malloc(w * c * sizeof(int32_t));
   if (s->kernels->wants_pairs && c == 1) s->pairs = calloc(h + 2 + AUGMENT_BEHIND, 2 * s->stride);
-  if (s->padded && s->filtered && s->mixed && s->finished && s->blurred && s->band && s->nodes && s->lines && s->value &&
+  if (s->padded && s->filtered && s->mixed && s->finished && s->blurred && s->band && s->nodes && s->lines
+      && s->value &&
       (s->pairs || c == 3 || !s->kernels->wants_pairs))
     return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to augment images of %d x %d px", width, height);
@@ -121,7 +123,8 @@ static void blur(const draw *d, const scratch *s, const uint8_t *in)
   uint8_t *ring = s->blurred + ((size_t)s->width + 2 * AUGMENT_BLUR_MOST) * (size_t)s->channels;
   const uint8_t *row[2 * AUGMENT_BLUR_MOST + 1];
   for (int y = 0; y < s->height; y++) {
-    for (; made <= y + radius && made < s->height; made++) blur_row(d, s, in + (size_t)made * n, ring + (size_t)(made % taps) * n);
+    for (; made <= y + radius && made < s->height; made++)
+      blur_row(d, s, in + (size_t)made * n, ring + (size_t)(made % taps) * n);
     for (int k = 0; k < taps; k++) row[k] = ring + (size_t)(clamp(y - radius + k, 0, s->height - 1) % taps) * n;
     s->kernels->blur_down(d, row, n, s->filtered + (size_t)y * n);
   }
@@ -203,15 +206,17 @@ augment_course augment_course_of(const augment_job *job, int y, int32_t *line)
     begin_line(job, y, line);
     return augment_course_on(line, 0);
   }
-  return (augment_course){llrint((m[1] * y + m[2]) * AUGMENT_ONE) + AUGMENT_ONE, llrint((m[4] * y + m[5]) * AUGMENT_ONE) + AUGMENT_ONE,
-                          (int32_t)lrint(m[0] * AUGMENT_ONE), (int32_t)lrint(m[3] * AUGMENT_ONE)};
+  return (augment_course){llrint((m[1] * y + m[2]) * AUGMENT_ONE) + AUGMENT_ONE,
+                          llrint((m[4] * y + m[5]) * AUGMENT_ONE) + AUGMENT_ONE, (int32_t)lrint(m[0] * AUGMENT_ONE),
+                          (int32_t)lrint(m[3] * AUGMENT_ONE)};
 }
 
 augment_job augment_job_of(const draw *d, scratch *s)
 {
   const float unit = 1.0f / AUGMENT_ONE;
   augment_job job = {.draw = d, .width = s->width, .height = s->height, .channels = s->channels, .padded = s->padded,
-                     .stride = s->stride, .pairs = s->pairs, .nodes = s->nodes, .lines = s->lines, .value = s->value, .gain = d->gain * unit, .lift = d->lift};
+                     .stride = s->stride, .pairs = s->pairs, .nodes = s->nodes, .lines = s->lines, .value = s->value,
+                     .gain = d->gain * unit, .lift = d->lift};
   for (int i = 0; i < 9; i++) job.colour[i] = d->colour[i] * unit;
   if (d->bends) capl_augment_nodes(d, s->height, s->width, s->nodes);
   return job;
@@ -274,7 +279,8 @@ static void paint(const capl_augment_options *options, const draw *d, const uint
 
 /* ---- one sample ------------------------------------------------------------------------------ */
 
-static draw roll(const capl_augment_options *options, const capl_augment_case *which, const scratch *s, const uint8_t *in)
+static draw roll(const capl_augment_options *options, const capl_augment_case *which, const scratch *s,
+                 const uint8_t *in)
 {
   size_t n_pixels = (size_t)s->height * (size_t)s->width;
   float mean = capl_augment_needs_mean(options) ? mean_of(s->kernels, in, n_pixels, s->channels) : 0;
@@ -292,7 +298,8 @@ static void paint_whole(const capl_augment_options *options, const draw *d, cons
   if (late) capl_convert(to, s->finished, (size_t)s->height * (size_t)s->width, s->channels, out);
 }
 
-static void copy_sample(const capl_augment_layout *layout, const capl_sample *in, const capl_conversion *to, const capl_sample *out)
+static void copy_sample(const capl_augment_layout *layout, const capl_sample *in, const capl_conversion *to,
+                        const capl_sample *out)
 {
   size_t n = (size_t)layout->height * (size_t)layout->width;
   if (to) capl_convert(to, in->pixels, n, layout->channels, out->pixels);
@@ -303,8 +310,9 @@ static void copy_sample(const capl_augment_layout *layout, const capl_sample *in
 }
 
 capl_augment_result capl_augment_sample(const capl_augment_options *options, const capl_augment_case *which,
-                                        const capl_augment_layout *layout, const capl_sample *in, const capl_sample *partner,
-                                        uint32_t partner_id, const capl_conversion *to, scratch *s, const capl_sample *out)
+                                        const capl_augment_layout *layout, const capl_sample *in,
+                                        const capl_sample *partner, uint32_t partner_id, const capl_conversion *to,
+                                        scratch *s, const capl_sample *out)
 {
   draw d = roll(options, which, s, in->pixels), other = {0};
   finish f = {.draw = &d, .erased = options->erase_value, .to = to, .out = out->pixels};
@@ -323,12 +331,13 @@ capl_augment_result capl_augment_sample(const capl_augment_options *options, con
   return (capl_augment_result){true, d.mix};
 }
 
-bool capl_augment_run(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample, const uint8_t *in,
-                      scratch *s, uint8_t *out)
+bool capl_augment_run(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
+                      const uint8_t *in, scratch *s, uint8_t *out)
 {
   capl_augment_layout layout = {.width = s->width, .height = s->height, .channels = s->channels};
   capl_sample from = {.pixels = (uint8_t *)in}, to = {.pixels = out};
-  return capl_augment_sample(options, &(capl_augment_case){seed, epoch, sample}, &layout, &from, NULL, 0, NULL, s, &to).changed;
+  return capl_augment_sample(options, &(capl_augment_case){seed, epoch, sample}, &layout, &from, NULL, 0, NULL, s,
+                             &to).changed;
 }
 
 capl_status capl_augment_image(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,

@@ -1,9 +1,9 @@
 /* augment_avx2.c -- moves and colours pixels eight at a time, for processors with AVX2.
 **
-** Gathers are slow, so each pixel is loaded by itself: eight bytes hold a pixel and its right neighbour in colour; four bytes
-** of a buffer in which two rows alternate hold all four neighbours in gray. Two multiply-adds of bytes and words weigh
-** them. Weights of 8 bits go up to 256, which no byte holds: a weight of 256 - f is 255 - f and one more. Bytes are signed
-** to these instructions, so levels are used less 128, of which 128 * 65536 is left to be added in the end.
+** Gathers are slow, so each pixel is loaded by itself: eight bytes hold a pixel and its right neighbour in colour; four
+** bytes of a buffer in which two rows alternate hold all four neighbours in gray. Two multiply-adds of bytes and words
+** weigh them. Weights of 8 bits go up to 256, which no byte holds: a weight of 256 - f is 255 - f and one more. Bytes
+** are signed to these instructions, so levels are used less 128, of which 128 * 65536 is left to be added in the end.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <immintrin.h>
@@ -29,7 +29,8 @@ INLINE __m256i follow(int64_t start, int32_t pace, int last)
   const __m256i steps = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   int32_t most = (last + 1) << AUGMENT_FRACTION;
   if (augment_is_narrow(start, pace, GROUP)) {
-    __m256i at = _mm256_add_epi32(_mm256_set1_epi32((int32_t)start), _mm256_mullo_epi32(steps, _mm256_set1_epi32(pace)));
+    __m256i at = _mm256_add_epi32(_mm256_set1_epi32((int32_t)start),
+                                  _mm256_mullo_epi32(steps, _mm256_set1_epi32(pace)));
     return _mm256_min_epi32(_mm256_max_epi32(at, _mm256_setzero_si256()), _mm256_set1_epi32(most));
   }
   int32_t each[GROUP];
@@ -47,7 +48,8 @@ INLINE void locate(const augment_job *job, const augment_course *course, int pix
   const __m256i ff = _mm256_set1_epi32(255);
   __m256i u = follow(course->u, course->du, job->width), v = follow(course->v, course->dv, job->height);
   __m256i x = _mm256_srli_epi32(u, AUGMENT_FRACTION), y = _mm256_srli_epi32(v, AUGMENT_FRACTION);
-  __m256i at = _mm256_add_epi32(_mm256_mullo_epi32(y, _mm256_set1_epi32(row_bytes)), _mm256_mullo_epi32(x, _mm256_set1_epi32(pixel_bytes)));
+  __m256i at = _mm256_add_epi32(_mm256_mullo_epi32(y, _mm256_set1_epi32(row_bytes)),
+                                _mm256_mullo_epi32(x, _mm256_set1_epi32(pixel_bytes)));
   _mm256_storeu_si256((__m256i *)p->at, at);
   __m256i fx = _mm256_and_si256(_mm256_srli_epi32(u, 8), ff), fy = _mm256_and_si256(_mm256_srli_epi32(v, 8), ff);
   if (pairs) {
@@ -93,7 +95,8 @@ INLINE __m256i finish(const augment_job *job, __m256 t, __m256i counter, bool no
     __m256i r = stir(_mm256_add_epi32(stir(counter), _mm256_set1_epi32((int)job->draw->noise_key)));
     __m256i pairs = _mm256_maddubs_epi16(r, _mm256_set1_epi8(1));
     __m256i sum = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    __m256 bell = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(sum, _mm256_set1_epi32(510))), _mm256_set1_ps(1 / 147.8f));
+    __m256 bell = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_sub_epi32(sum, _mm256_set1_epi32(510))),
+                                _mm256_set1_ps(1 / 147.8f));
     t = _mm256_add_ps(clip(t), _mm256_mul_ps(_mm256_set1_ps(job->draw->noise), bell));
   }
   return _mm256_cvttps_epi32(_mm256_add_ps(t, _mm256_set1_ps(0.5f)));
@@ -116,8 +119,8 @@ INLINE __m256 tint(const augment_job *job, __m256 t, bool blends)
 INLINE __m256i load_pair(const augment_job *job, const places *p, int k)
 {
   const uint8_t *one = job->padded + p->at[k], *two = job->padded + p->at[k + 4];
-  const __m256i order = _mm256_setr_epi8(0, 3, 8, 11, 1, 4, 9, 12, 2, 5, 10, 13, -1, -1, -1, -1, 0, 3, 8, 11, 1, 4, 9, 12, 2, 5, 10,
-                                         13, -1, -1, -1, -1);
+  const __m256i order = _mm256_setr_epi8(0, 3, 8, 11, 1, 4, 9, 12, 2, 5, 10, 13, -1, -1, -1, -1, 0, 3, 8, 11, 1, 4, 9,
+                                         12, 2, 5, 10, 13, -1, -1, -1, -1);
   __m256i above = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)one)),
                                           _mm_loadu_si128((const __m128i *)two), 1);
   __m256i below = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(one + job->stride))),
@@ -125,15 +128,18 @@ INLINE __m256i load_pair(const augment_job *job, const places *p, int k)
   return _mm256_shuffle_epi8(_mm256_unpacklo_epi64(above, below), order);
 }
 
-INLINE void paint_colours(const augment_job *job, const places *p, uint32_t counter, bool noise, bool blends, uint8_t *out)
+INLINE void paint_colours(const augment_job *job, const places *p, uint32_t counter, bool noise, bool blends,
+                          uint8_t *out)
 {
-  const __m256i dense = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14,
-                                         -1, -1, -1, -1);
-  __m256i level[4], count = _mm256_add_epi32(_mm256_set1_epi32((int)counter), _mm256_setr_epi32(0, 1, 2, 3, 12, 13, 14, 15));
+  const __m256i dense = _mm256_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1, 0, 1, 2, 4, 5, 6, 8, 9,
+                                         10, 12, 13, 14, -1, -1, -1, -1);
+  __m256i level[4], count = _mm256_add_epi32(_mm256_set1_epi32((int)counter),
+                                             _mm256_setr_epi32(0, 1, 2, 3, 12, 13, 14, 15));
 #pragma GCC unroll 4
   for (int k = 0; k < 4; k++) {
     const __m256i pick = _mm256_setr_epi32(k, k, k, k, k + 4, k + 4, k + 4, k + 4);
-    __m256 t = weigh(load_pair(job, p, k), _mm256_permutevar8x32_epi32(p->across, pick), _mm256_permutevar8x32_epi32(p->down, pick));
+    __m256 t = weigh(load_pair(job, p, k), _mm256_permutevar8x32_epi32(p->across, pick),
+                     _mm256_permutevar8x32_epi32(p->down, pick));
     level[k] = finish(job, tint(job, t, blends), _mm256_add_epi32(count, _mm256_set1_epi32(3 * k)), noise);
   }
   __m256i bytes = _mm256_packus_epi16(_mm256_packs_epi32(level[0], level[1]), _mm256_packs_epi32(level[2], level[3]));
@@ -176,8 +182,8 @@ INLINE void paint_gray(const augment_job *job, const places *p, uint32_t counter
 }
 
 /* Pixels x .. x + n of row y. A group never goes beyond its cell. */
-INLINE void paint_part(const augment_job *job, const int32_t *line, augment_course course, int y, int x, int n, bool noise, bool blends,
-                       uint8_t *out)
+INLINE void paint_part(const augment_job *job, const int32_t *line, augment_course course, int y, int x, int n,
+                       bool noise, bool blends, uint8_t *out)
 {
   int channels = job->channels;
   bool pairs = channels == 1 && job->pairs;
@@ -247,7 +253,8 @@ void augment_mask_avx2(const augment_job *job, int y, int rows, uint8_t *out)
       if (job->draw->bends) course = augment_course_on(job->lines, x);
       __m256i u = _mm256_srli_epi32(_mm256_add_epi32(follow(course.u, course.du, job->width), half), AUGMENT_FRACTION);
       __m256i v = _mm256_srli_epi32(_mm256_add_epi32(follow(course.v, course.dv, job->height), half), AUGMENT_FRACTION);
-      _mm256_storeu_si256((__m256i *)at, _mm256_add_epi32(_mm256_mullo_epi32(v, _mm256_set1_epi32((int)job->stride)), u));
+      _mm256_storeu_si256((__m256i *)at,
+                          _mm256_add_epi32(_mm256_mullo_epi32(v, _mm256_set1_epi32((int)job->stride)), u));
       for (int i = 0; i < n; i++) *out++ = job->padded[at[i]];
       course.u += GROUP * (int64_t)course.du;
       course.v += GROUP * (int64_t)course.dv;

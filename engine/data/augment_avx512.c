@@ -1,8 +1,8 @@
 /* augment_avx512.c -- moves and colours pixels in blocks of four by four, for processors with AVX-512 VBMI and VNNI.
 **
-** Unless an image becomes much smaller, what 16 neighbours read lies within a few rows and columns: these are loaded once,
-** and a permutation or two of bytes per channel fetch all four neighbours of all 16 pixels. Coordinates and weights serve all
-** channels. Where more must be read, the AVX2 path does it. Arithmetic as in augment_avx2.c.
+** Unless an image becomes much smaller, what 16 neighbours read lies within a few rows and columns: these are loaded
+** once, and a permutation or two of bytes per channel fetch all four neighbours of all 16 pixels. Coordinates and
+** weights serve all channels. Where more must be read, the AVX2 path does it. Arithmetic as in augment_avx2.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <immintrin.h>
@@ -20,7 +20,8 @@ enum {
   OFFSET = 128 << AUGMENT_FRACTION,
   A_OR_B_AND_C = 0xf8, A_WHERE_C_ELSE_B = 0xe4, /* logic of three operands, bit by bit */
 };
-_Static_assert(SIDE == (int)AUGMENT_BAND && (int)AUGMENT_CELL % SIDE == 0, "a band has a row of blocks, a cell whole blocks");
+_Static_assert(SIDE == (int)AUGMENT_BAND && (int)AUGMENT_CELL % SIDE == 0,
+               "a band has a row of blocks, a cell whole blocks");
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -59,7 +60,8 @@ typedef struct {
   __m512i lower;          /* bytes: where the lower half of the small window begins */
   __m512i flip;           /* bytes 255, 0 */
   __m512i most;           /* words: 256 */
-  __m512i offset, ones, first, half, order; /* levels lack 128; bytes 1; bytes 1, 0; f32 0.5; packed channels to pixels */
+  __m512i offset, ones, first, half, order; /* levels lack 128; bytes 1; bytes 1, 0; f32 0.5; packed channels to
+                                            ** pixels */
   __m512i gain, lift;     /* f32 */
   __m512i halves;         /* order of bytes: a lane's upper half to its lower */
   __m512i stir1, stir2, key, fewer, bell, noise, brightest; /* of noise; the last three f32 */
@@ -105,7 +107,8 @@ INLINE int32_t last_of(int size)
 /* A block's pixels in its window. */
 typedef struct {
   int x0, y0;      /* where the window begins */
-  __m512i place;   /* of each lane, beyond that: the fraction of u, its whole, the fraction of v, its whole; a byte each */
+  __m512i place;   /* of each lane, beyond that: the fraction of u, its whole, the fraction of v, its whole; a byte
+                   ** each */
   bool narrow;     /* the small window is enough */
 } block;
 
@@ -134,7 +137,8 @@ INLINE block straight_block(const augment_job *job, const constants *k, const co
     __m512i v = _mm512_add_epi32(c->v, _mm512_set1_epi32((c->least_v & fraction) + ahead));
     return (block){c->least_u >> AUGMENT_FRACTION, c->least_v >> AUGMENT_FRACTION, place_of(k, u, v), narrow};
   }
-  int32_t x0 = within(c->least_u, last_of(job->width)) & ~fraction, y0 = within(c->least_v, last_of(job->height)) & ~fraction;
+  int32_t x0 = within(c->least_u, last_of(job->width)) & ~fraction,
+      y0 = within(c->least_v, last_of(job->height)) & ~fraction;
   __m512i u = keep_within(_mm512_add_epi32(c->u, _mm512_set1_epi32(c->least_u)), last_of(job->width));
   __m512i v = keep_within(_mm512_add_epi32(c->v, _mm512_set1_epi32(c->least_v)), last_of(job->height));
   u = _mm512_add_epi32(u, _mm512_set1_epi32(ahead - x0));
@@ -159,7 +163,8 @@ INLINE bool exceeds(__m512i wholes, int across, int down)
 }
 
 /* false: the block needs more than a window of so many pixels across. */
-INLINE bool bent_block(const augment_job *job, const constants *k, const courses *c, int32_t ahead, int across, block *b)
+INLINE bool bent_block(const augment_job *job, const constants *k, const courses *c, int32_t ahead, int across,
+                       block *b)
 {
   __m512i u = keep_within(c->u, last_of(job->width)), v = keep_within(c->v, last_of(job->height));
   if (ahead) u = _mm512_add_epi32(u, _mm512_set1_epi32(ahead)), v = _mm512_add_epi32(v, _mm512_set1_epi32(ahead));
@@ -169,7 +174,8 @@ INLINE bool bent_block(const augment_job *job, const constants *k, const courses
   b->x0 = (int)(least & 0xffff), b->y0 = (int)(least >> 16);
   b->narrow = !exceeds(wholes, NARROW_RGB - 2, NARROW_ROWS - 2);
   if (!b->narrow && exceeds(wholes, across - 2, WIDE_ROWS - 2)) return false;
-  __m512i fractions = _mm512_ternarylogic_epi32(_mm512_slli_epi32(v, 8), _mm512_srli_epi32(u, 8), k->upper, A_WHERE_C_ELSE_B);
+  __m512i fractions = _mm512_ternarylogic_epi32(_mm512_slli_epi32(v, 8), _mm512_srli_epi32(u, 8), k->upper,
+                                                A_WHERE_C_ELSE_B);
   b->place = _mm512_ternarylogic_epi32(_mm512_slli_epi16(wholes, 8), fractions, k->flip, A_OR_B_AND_C);
   return true;
 }
@@ -231,7 +237,8 @@ INLINE void narrow_colours(const constants *k, const block *b, const uint8_t *p,
 
 INLINE __m512i two_rows(const constants *k, const uint8_t *p, size_t stride)
 {
-  __m512i rows = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p)), _mm256_loadu_si256((const __m256i *)(p + stride)), 1);
+  __m512i rows = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *)p)),
+                                    _mm256_loadu_si256((const __m256i *)(p + stride)), 1);
   return _mm512_xor_si512(rows, k->sign);
 }
 
@@ -265,7 +272,8 @@ typedef struct {
 INLINE weights weights_of(const constants *k, const block *b)
 {
   __m512i fy = _mm512_shuffle_epi8(b->place, k->down);
-  return (weights){_mm512_xor_si512(_mm512_shuffle_epi8(b->place, k->quarters), k->flip), _mm512_mask_sub_epi16(fy, (__mmask32)k->even, k->most, fy)};
+  return (weights){_mm512_xor_si512(_mm512_shuffle_epi8(b->place, k->quarters), k->flip),
+                   _mm512_mask_sub_epi16(fy, (__mmask32)k->even, k->most, fy)};
 }
 
 /* Sums of four weighed levels that lack 128, times 65536, as f32. */
@@ -291,13 +299,15 @@ INLINE __m512 noise_of(const constants *k, __m512i counter)
 {
   __m512i r = stir(k, _mm512_add_epi32(stir(k, counter), k->key));
   __m512i sum = _mm512_dpbusd_epi32(k->fewer, r, k->ones);
-  return _mm512_mul_ps(_mm512_castsi512_ps(k->noise), _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(k->bell)));
+  return _mm512_mul_ps(_mm512_castsi512_ps(k->noise),
+                       _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_castsi512_ps(k->bell)));
 }
 
 /* Clipped only where noise is added: packing to bytes clips too. */
 INLINE __m512i finish(const constants *k, __m512 t, const __m512 *noise)
 {
-  if (noise) t = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(t, _mm512_setzero_ps()), _mm512_castsi512_ps(k->brightest)), *noise);
+  if (noise)
+    t = _mm512_add_ps(_mm512_min_ps(_mm512_max_ps(t, _mm512_setzero_ps()), _mm512_castsi512_ps(k->brightest)), *noise);
   return _mm512_cvttps_epi32(_mm512_add_ps(t, _mm512_castsi512_ps(k->half)));
 }
 
@@ -321,14 +331,15 @@ INLINE constants constants_of(const augment_job *job)
     .sign = kept_words((int)0x80808080u), .upper = kept_words((int)0xffff0000u),
     .quarters = kept(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0)),
     .down = kept(_mm512_set4_epi32((int)0x800e800eu, (int)0x800a800au, (int)0x80068006u, (int)0x80028002u)),
-    .neighbours = kept_words(gray ? 0x09080100 : 0x18150300), .worth = kept(gray ? worth_of(1, 8) : worth_of(3, NARROW_BYTES)),
-    .lower = kept(_mm512_set1_epi8(3 * NARROW_BYTES)), .flip = kept_words(0x00ff00ff), .most = kept_words(0x01000100),
-    .offset = kept_words(OFFSET), .ones = kept_words(0x01010101), .first = kept_words(0x00010001),
+    .neighbours = kept_words(gray ? 0x09080100 : 0x18150300),
+    .worth = kept(gray ? worth_of(1, 8) : worth_of(3, NARROW_BYTES)), .lower = kept(_mm512_set1_epi8(3 * NARROW_BYTES)),
+    .flip = kept_words(0x00ff00ff), .most = kept_words(0x01000100), .offset = kept_words(OFFSET),
+    .ones = kept_words(0x01010101), .first = kept_words(0x00010001),
     .halves = kept(_mm512_set4_epi32((int)0x80800f0eu, (int)0x80800b0au, (int)0x80800706u, (int)0x80800302u)),
-    .stir1 = kept_words(0x7feb352d), .stir2 = kept_words((int)0x846ca68bu), .key = kept_words((int)job->draw->noise_key),
-    .fewer = kept_words(-510), .bell = kept_float(1 / 147.8f), .noise = kept_float(job->draw->noise), .brightest = kept_float(255),
-    .half = kept_float(0.5f), .order = kept(_mm512_broadcast_i32x4(packed)),
-    .gain = kept_float(job->gain), .lift = kept_float(job->lift),
+    .stir1 = kept_words(0x7feb352d), .stir2 = kept_words((int)0x846ca68bu),
+    .key = kept_words((int)job->draw->noise_key), .fewer = kept_words(-510), .bell = kept_float(1 / 147.8f),
+    .noise = kept_float(job->draw->noise), .brightest = kept_float(255), .half = kept_float(0.5f),
+    .order = kept(_mm512_broadcast_i32x4(packed)), .gain = kept_float(job->gain), .lift = kept_float(job->lift),
     .row1 = kept_mask(~(__mmask64)0 << NARROW_BYTES), .row2 = kept_mask(~(__mmask64)0 << 2 * NARROW_BYTES),
     .even = kept_mask(0x55555555)};
 }
@@ -399,7 +410,8 @@ INLINE void advance(courses *c, bool bends)
 }
 
 /* A block at x as three packed channels: in each quarter a row of four pixels. false: it needs more than a window. */
-INLINE bool make_colours(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise, bool blends, __m512i *bytes)
+INLINE bool make_colours(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise,
+                         bool blends, __m512i *bytes)
 {
   const augment_job *job = a->job;
   __m512i levels[3], level[3];
@@ -417,7 +429,8 @@ INLINE bool make_colours(const band *a, const constants *k, const courses *c, in
 #pragma GCC unroll 3
   for (int i = 0; i < 3; i++) t[i] = weigh(k, &w, levels[i]);
 #pragma GCC unroll 3
-  for (int i = 0; i < 3; i++) level[i] = finish(k, blends ? blended(job, t, i) : gained(k, t[i]), noise ? &noises[i] : NULL);
+  for (int i = 0; i < 3; i++)
+    level[i] = finish(k, blends ? blended(job, t, i) : gained(k, t[i]), noise ? &noises[i] : NULL);
   __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(level[0], level[1]), _mm512_packs_epi32(level[2], level[2]));
   *bytes = _mm512_shuffle_epi8(packed, k->order);
   return true;
@@ -427,7 +440,8 @@ INLINE bool make_colours(const band *a, const constants *k, const courses *c, in
 static void make_slowly(const band *a, int x, int n, int channels)
 {
   size_t row = (size_t)a->job->width * (size_t)channels;
-  for (int k = 0; k < a->rows; k++) augment_part_avx2(a->job, a->line[k], a->y + k, x, n, a->out + (size_t)k * row + (size_t)(x * channels));
+  for (int k = 0; k < a->rows; k++)
+    augment_part_avx2(a->job, a->line[k], a->y + k, x, n, a->out + (size_t)k * row + (size_t)(x * channels));
 }
 
 /* The first n of each quarter's bytes to the band's rows; whole: 16 may be written. */
@@ -456,7 +470,8 @@ INLINE void paint_colours(const band *a, bool bends, bool noise, bool blends)
     size_t at = (size_t)x * 3;
     __m512i bytes;
     if (bends && x % AUGMENT_CELL == 0) c = bent_courses(a, x);
-    if (make_colours(a, &constant, &c, x, bends, noise, blends, &bytes)) store_quarters(a, at, (size_t)n * 3, at + 16 <= row, row, bytes);
+    if (make_colours(a, &constant, &c, x, bends, noise, blends, &bytes))
+      store_quarters(a, at, (size_t)n * 3, at + 16 <= row, row, bytes);
     else make_slowly(a, x, n, 3);
     advance(&c, bends);
   }
@@ -468,7 +483,8 @@ INLINE void store_gray(const band *a, int x, int n, const __m512i level[4])
   store_quarters(a, (size_t)x, (size_t)n, n == STRIP, (size_t)a->job->width, bytes);
 }
 
-INLINE bool make_gray(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise, __m512i *level)
+INLINE bool make_gray(const band *a, const constants *k, const courses *c, int x, bool bends, bool noise,
+                      __m512i *level)
 {
   block b;
   if (!bends) b = straight_block(a->job, k, c, 0, a->narrow);
@@ -525,8 +541,10 @@ static void look_up_classes(const band *a, int x, int n)
     for (int i = 0; i < n; i++) {
       augment_course c = augment_course_on(a->line[k], x + i);
       int ahead = (x + i) % AUGMENT_CELL;
-      int u = within((int)c.u + ahead * c.du, last_of(job->width)), v = within((int)c.v + ahead * c.dv, last_of(job->height));
-      size_t row = (size_t)((v + AUGMENT_ONE / 2) >> AUGMENT_FRACTION), column = (size_t)((u + AUGMENT_ONE / 2) >> AUGMENT_FRACTION);
+      int u = within((int)c.u + ahead * c.du, last_of(job->width)),
+          v = within((int)c.v + ahead * c.dv, last_of(job->height));
+      size_t row = (size_t)((v + AUGMENT_ONE / 2) >> AUGMENT_FRACTION),
+          column = (size_t)((u + AUGMENT_ONE / 2) >> AUGMENT_FRACTION);
       a->out[(size_t)k * (size_t)job->width + (size_t)(x + i)] = job->padded[row * job->stride + column];
     }
   }
@@ -641,7 +659,8 @@ void augment_mask_avx512(const augment_job *job, int y, int rows, uint8_t *out)
 
 void augment_look_up_avx512(const uint8_t table[256], const uint8_t *in, size_t n, uint8_t *levels)
 {
-  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64), t2 = _mm512_loadu_si512(table + 128),
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64),
+  t2 = _mm512_loadu_si512(table + 128),
                 t3 = _mm512_loadu_si512(table + 192);
   for (size_t i = 0; i < n; i += 64) {
     __mmask64 there = n - i < 64 ? ((__mmask64)1 << (n - i)) - 1 : ~(__mmask64)0;

@@ -42,7 +42,8 @@ static bool is_dealt(const origin *from, capl_augment_op op)
   uint32_t shared = from->options->coin[op];
   if (!augment_is_on(augment_range(from->options, op))) return false;
   if (skip <= 0) return true;
-  capl_rng rng = open_stream(from, shared ? CAPL_STREAM_AUGMENT_SHARED + shared : CAPL_STREAM_AUGMENT_COIN + (uint32_t)op);
+  capl_rng rng = open_stream(from,
+                             shared ? CAPL_STREAM_AUGMENT_SHARED + shared : CAPL_STREAM_AUGMENT_COIN + (uint32_t)op);
   return capl_rng_float(&rng) >= skip;
 }
 
@@ -77,7 +78,8 @@ static void draw_affine(const origin *from, int height, int width, draw *d)
 {
   double angle = radians(pick(from, CAPL_AUGMENT_ROTATE, 0)), shear = tan(radians(pick(from, CAPL_AUGMENT_SHEAR, 0)));
   double scale = pick(from, CAPL_AUGMENT_SCALE, 1);
-  double shift_x = pick(from, CAPL_AUGMENT_TRANSLATE_X, 0) * width, shift_y = pick(from, CAPL_AUGMENT_TRANSLATE_Y, 0) * height;
+  double shift_x = pick(from, CAPL_AUGMENT_TRANSLATE_X, 0) * width,
+      shift_y = pick(from, CAPL_AUGMENT_TRANSLATE_Y, 0) * height;
   double c = cos(angle) / scale, s = sin(angle) / scale;
   double centre_x = (width - 1) / 2.0, centre_y = (height - 1) / 2.0;
   double *m = d->map;
@@ -137,9 +139,9 @@ static void draw_crop(const origin *from, int height, int width, draw *d)
   stretch(d, across, left + 0.5 * across - 0.5, down, top + 0.5 * down - 0.5);
 }
 
-/* The map from a quadrilateral (corners of the image clockwise from the top left, in edges) to the unit square it was, as
-** rows of a matrix: the inverse of the square's map to it (Heckbert, "Fundamentals of texture mapping and image warping",
-** 1989). */
+/* The map from a quadrilateral (corners of the image clockwise from the top left, in edges) to the unit square it was,
+** as rows of a matrix: the inverse of the square's map to it (Heckbert, "Fundamentals of texture mapping and image
+** warping", 1989). */
 static void quad_to_square(const double x[4], const double y[4], double out[9])
 {
   double dx1 = x[1] - x[2], dx2 = x[3] - x[2], sx = x[0] - x[1] + x[2] - x[3];
@@ -147,7 +149,8 @@ static void quad_to_square(const double x[4], const double y[4], double out[9])
   double det = dx1 * dy2 - dx2 * dy1, g = (sx * dy2 - dx2 * sy) / det, h = (dx1 * sy - sx * dy1) / det;
   double a = x[1] - x[0] + g * x[1], b = x[3] - x[0] + h * x[3], c = x[0];
   double e = y[1] - y[0] + g * y[1], f = y[3] - y[0] + h * y[3], k = y[0];
-  const double adjoint[9] = {f - k * h, c * h - b, b * k - c * f, k * g - e, a - c * g, c * e - a * k, e * h - f * g, b * g - a * h, a * f - b * e};
+  const double adjoint[9] = {f - k * h, c * h - b, b * k - c * f, k * g - e, a - c * g, c * e - a * k, e * h - f * g,
+                             b * g - a * h, a * f - b * e};
   for (int i = 0; i < 9; i++) out[i] = adjoint[i];
 }
 
@@ -199,11 +202,13 @@ static void draw_elastic(const origin *from, draw *d)
   if (!is_dealt(from, CAPL_AUGMENT_ELASTIC)) return;
   capl_rng rng = stream(from, CAPL_AUGMENT_ELASTIC);
   d->elastic = between(&rng, from->options->elastic);
-  for (int i = 0; i < 2 * AUGMENT_LATTICE * AUGMENT_LATTICE; i++) d->lattice[i % 2][i / 2] = 2 * capl_rng_float(&rng) - 1;
+  for (int i = 0; i < 2 * AUGMENT_LATTICE * AUGMENT_LATTICE; i++)
+    d->lattice[i % 2][i / 2] = 2 * capl_rng_float(&rng) - 1;
   if (d->elastic > 0) d->moves = d->bends = true;
 }
 
-/* From the source outwards: crop, flip, then what turns about the centre, then perspective; d->map leads the other way. */
+/* From the source outwards: crop, flip, then what turns about the centre, then perspective; d->map leads the other
+** way. */
 static void draw_geometry(const origin *from, int height, int width, draw *d)
 {
   d->horizon[2] = 1;
@@ -230,10 +235,12 @@ static double on_lattice(double at, int size)
 
 static double bent_by(const draw *d, int axis, double x, double y)
 {
-  int i = (int)x < AUGMENT_LATTICE - 2 ? (int)x : AUGMENT_LATTICE - 2, j = (int)y < AUGMENT_LATTICE - 2 ? (int)y : AUGMENT_LATTICE - 2;
+  int i = (int)x < AUGMENT_LATTICE - 2 ? (int)x : AUGMENT_LATTICE - 2,
+  j = (int)y < AUGMENT_LATTICE - 2 ? (int)y : AUGMENT_LATTICE - 2;
   const float *p = d->lattice[axis] + j * AUGMENT_LATTICE + i;
   double fx = x - i, fy = y - j;
-  double above = p[0] + (p[1] - p[0]) * fx, below = p[AUGMENT_LATTICE] + (p[AUGMENT_LATTICE + 1] - p[AUGMENT_LATTICE]) * fx;
+  double above = p[0] + (p[1] - p[0]) * fx,
+      below = p[AUGMENT_LATTICE] + (p[AUGMENT_LATTICE + 1] - p[AUGMENT_LATTICE]) * fx;
   return d->elastic * (above + (below - above) * fy);
 }
 
@@ -246,7 +253,8 @@ void capl_augment_bent_by(const draw *d, int height, int width, double x, double
     *by[axis] = 0;
     for (int k = 0; k < 4; k++) {
       double weight = (k % 2 ? fx : 1 - fx) * (k / 2 ? fy : 1 - fy);
-      double column = on_lattice((i + k % 2) * AUGMENT_CELL, width), row = on_lattice((j + k / 2) * AUGMENT_CELL, height);
+      double column = on_lattice((i + k % 2) * AUGMENT_CELL, width),
+          row = on_lattice((j + k / 2) * AUGMENT_CELL, height);
       *by[axis] += weight * bent_by(d, axis, column, row);
     }
   }
@@ -375,11 +383,13 @@ static mixing roll_mixing(const origin *from)
   m.partner = capl_rng_u32(&m.rng);
   if (coin < options->mixup.p) m.how = CAPL_MIXUP;
   else if (coin < options->mixup.p + options->cutmix.p) m.how = CAPL_CUTMIX;
-  if (m.how != CAPL_MIX_NONE) m.share = beta(&m.rng, m.how == CAPL_MIXUP ? options->mixup.alpha : options->cutmix.alpha);
+  if (m.how != CAPL_MIX_NONE)
+    m.share = beta(&m.rng, m.how == CAPL_MIXUP ? options->mixup.alpha : options->cutmix.alpha);
   return m;
 }
 
-bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id)
+bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count,
+                          uint32_t *id)
 {
   if (!capl_augment_mixes(options)) return false;
   mixing m = roll_mixing(&(origin){options, which->seed, which->epoch, which->sample});
@@ -396,8 +406,10 @@ static int within(int value, int most)
 static capl_area draw_cut(capl_rng *rng, double side, int height, int width)
 {
   int across = (int)(side * width), down = (int)(side * height);
-  int left = (int)capl_rng_below(rng, (uint32_t)width) - across / 2, top = (int)capl_rng_below(rng, (uint32_t)height) - down / 2;
-  return (capl_area){within(left, width), within(top, height), within(left + across, width), within(top + down, height)};
+  int left = (int)capl_rng_below(rng, (uint32_t)width) - across / 2,
+      top = (int)capl_rng_below(rng, (uint32_t)height) - down / 2;
+  return (capl_area){within(left, width), within(top, height), within(left + across, width),
+                     within(top + down, height)};
 }
 
 static void draw_mixing(const origin *from, int height, int width, draw *d)
@@ -427,7 +439,8 @@ static void draw_erase(const origin *from, int height, int width, draw *d)
   double share = between(&rng, from->options->erase);
   draw_sides(&rng, share, aspect, &across, &down);
   int w = (int)lrint(across * width), h = (int)lrint(down * height);
-  int left = (int)capl_rng_below(&rng, (uint32_t)(width - w + 1)), top = (int)capl_rng_below(&rng, (uint32_t)(height - h + 1));
+  int left = (int)capl_rng_below(&rng, (uint32_t)(width - w + 1)),
+      top = (int)capl_rng_below(&rng, (uint32_t)(height - h + 1));
   if (w > 0 && h > 0) d->erased = (capl_area){left, top, left + w, top + h};
 }
 

@@ -38,7 +38,8 @@ typedef struct {
   bool bends;    /* the map is not affine: read capl_augment_nodes, not map */
   bool mirrored; /* left and right of what is shown are exchanged */
   bool blends;   /* colour, not gain alone */
-  double map[6];     /* source x = (map[0] * x + map[1] * y + map[2]) / z, y alike with map[3..5], about pixel centres */
+  double map[6];     /* source x = (map[0] * x + map[1] * y + map[2]) / z, y alike with map[3..5], about pixel
+                     ** centres */
   double horizon[3]; /* z = horizon[0] * x + horizon[1] * y + horizon[2]: 0, 0, 1 unless there is perspective */
   float elastic;     /* px; 0 = none */
   float lattice[2][AUGMENT_LATTICE * AUGMENT_LATTICE]; /* how far the places move in x and y, in units of elastic */
@@ -56,11 +57,14 @@ typedef struct {
   capl_area erased;
 } capl_augment_draw;
 
-/* Draws the random numbers for one image of the given size. mean: its capl_augment_mean, read if the options need it. */
-CAPL_API capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch, uint32_t sample,
+/* Draws the random numbers for one image of the given size. mean: its capl_augment_mean, read if the options need
+** it. */
+CAPL_API capl_augment_draw capl_augment_roll(const capl_augment_options *options, uint64_t seed, uint32_t epoch,
+                                             uint32_t sample,
                                     int height, int width, float mean);
 /* Which of count samples this one is mixed with; false = none. It may be itself. */
-CAPL_API bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count, uint32_t *id);
+CAPL_API bool capl_augment_partner(const capl_augment_options *options, const capl_augment_case *which, uint32_t count,
+                                   uint32_t *id);
 /* Whether an augmentation needs the mean of an image. */
 bool capl_augment_needs_mean(const capl_augment_options *options);
 /* Mean luma of n_pixels, as they were read. */
@@ -69,17 +73,18 @@ CAPL_API float capl_augment_mean(const uint8_t *in, size_t n_pixels, int channel
 /* table[v] = floor(255 (v / 255)^gamma + 0.5) */
 void capl_augment_gamma(float gamma, uint8_t table[256]);
 
-/* Nodes of a map that bends, 16.16 each, rows of capl_augment_nodes_across(width): x then y of each node. They lie at most
-** 16383 px from 0. */
+/* Nodes of a map that bends, 16.16 each, rows of capl_augment_nodes_across(width): x then y of each node. They lie at
+** most 16383 px from 0. */
 int capl_augment_nodes_across(int size); /* size / 8 rounded up, and 1 */
 static inline int capl_augment_nodes_count(int height, int width) /* numbers of all nodes */
 {
   return 2 * capl_augment_nodes_across(width) * capl_augment_nodes_across(height);
 }
 void capl_augment_nodes(const capl_augment_draw *d, int height, int width, int32_t *nodes);
-/* By how many px of the source elastic moves what is shown at (x,y): the lattice spans the image, is looked up at nodes, and
-** bilinear between them. */
-CAPL_API void capl_augment_bent_by(const capl_augment_draw *d, int height, int width, double x, double y, double *by_x, double *by_y);
+/* By how many px of the source elastic moves what is shown at (x,y): the lattice spans the image, is looked up at
+** nodes, and bilinear between them. */
+CAPL_API void capl_augment_bent_by(const capl_augment_draw *d, int height, int width, double x, double y, double *by_x,
+                                   double *by_y);
 
 /* ---- samples ---- */
 

@@ -37,8 +37,8 @@ static bool straight(const way *w, double x, double y, double *out_x, double *ou
   return z * w->sign > 0;
 }
 
-/* Pixel centres. What elastic adds depends on the output, so its place is found by trying: a lattice so coarse bends slowly,
-** and each try is nearer. */
+/* Pixel centres. What elastic adds depends on the output, so its place is found by trying: a lattice so coarse bends
+** slowly, and each try is nearer. */
 static bool forward(const way *w, double x, double y, double *out_x, double *out_y)
 {
   enum { TRIES = 50 };
@@ -68,7 +68,8 @@ static void list_classes(const capl_augment_options *options, uint8_t classes[25
 }
 
 /* Of one channel, so it has room where the image, which is done, had its own. */
-static void move_mask(const capl_augment_options *options, const draw *d, const uint8_t *in, capl_augment_scratch *s, uint8_t *out)
+static void move_mask(const capl_augment_options *options, const draw *d, const uint8_t *in, capl_augment_scratch *s,
+                      uint8_t *out)
 {
   size_t n = (size_t)s->height * (size_t)s->width;
   if (!d->moves) {
@@ -178,13 +179,15 @@ static void move_box(const capl_augment_options *options, const way *w, const fl
   double whole = (b[2] - b[0]) * (b[3] - b[1]);
   for (int k = 0; k < 4; k++) out[k] = (float)within(b[k], k % 2 ? w->height : w->width);
   double left = (double)(out[2] - out[0]) * (out[3] - out[1]);
-  if (left > 0 && left >= CAPL_BOX_LEFT * whole) out[4] = (float)swapped(&options->class_swaps, w->draw->mirrored, (int)in[4]);
+  if (left > 0 && left >= CAPL_BOX_LEFT * whole)
+    out[4] = (float)swapped(&options->class_swaps, w->draw->mirrored, (int)in[4]);
 }
 
 /* ---- all fields ------------------------------------------------------------------------------ */
 
-void augment_fields(const capl_augment_options *options, const capl_augment_layout *layout, const draw *d, const capl_sample *in,
-                    const draw *partner_draw, const capl_sample *partner, capl_augment_scratch *s, const capl_sample *out)
+void augment_fields(const capl_augment_options *options, const capl_augment_layout *layout, const draw *d,
+                    const capl_sample *in, const draw *partner_draw, const capl_sample *partner,
+                    capl_augment_scratch *s, const capl_sample *out)
 {
   way w = forward_of(d, s->width, s->height);
   for (int i = 0; i < layout->n_fields; i++) {
@@ -192,9 +195,11 @@ void augment_fields(const capl_augment_options *options, const capl_augment_layo
     const void *from = in->field[i];
     void *to = out->field[i];
     if (!from || !to) continue;
-    if (field->kind == CAPL_FIELD_MASK) make_mask(options, d, from, partner_draw, partner ? partner->field[i] : NULL, s, to);
+    if (field->kind == CAPL_FIELD_MASK)
+      make_mask(options, d, from, partner_draw, partner ? partner->field[i] : NULL, s, to);
     else if (field->kind == CAPL_FIELD_POINTS) move_points(options, &w, from, field->size[0], to);
     else if (field->kind == CAPL_FIELD_VALUES) memcpy(to, from, capl_field_bytes(field));
-    else for (int k = 0; k < field->size[0]; k++) move_box(options, &w, (const float *)from + 5 * k, (float *)to + 5 * k);
+    else for (int k = 0; k < field->size[0]; k++)
+      move_box(options, &w, (const float *)from + 5 * k, (float *)to + 5 * k);
   }
 }

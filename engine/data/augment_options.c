@@ -35,7 +35,8 @@ const op_row augment_ops[CAPL_AUGMENT_OPS] = {
   RANGE(erase, 0, 1, 0),
   {"mix", OP_MIX, 0, 0, 1, 0},
 };
-_Static_assert(CAPL_AUGMENT_MIX == CAPL_AUGMENT_OPS - 1 && CAPL_AUGMENT_INVERT == 8, "the list has the order of the ops");
+_Static_assert(CAPL_AUGMENT_MIX == CAPL_AUGMENT_OPS - 1 && CAPL_AUGMENT_INVERT == 8,
+               "the list has the order of the ops");
 
 capl_range augment_range(const capl_augment_options *options, capl_augment_op op)
 {
@@ -52,10 +53,13 @@ float augment_probability(const capl_augment_options *options, capl_augment_op o
 static capl_status check_range(const char *name, capl_range range, float least, float most)
 {
   if (!augment_is_on(range)) return CAPL_OK;
-  if (!isfinite(range.lo) || !isfinite(range.hi)) return CAPL_FAIL(CAPL_EVALUE, "augment: %s is not a finite range", name);
-  if (range.lo > range.hi) return CAPL_FAIL(CAPL_EVALUE, "augment: %s runs backwards: %g to %g", name, range.lo, range.hi);
+  if (!isfinite(range.lo) || !isfinite(range.hi))
+    return CAPL_FAIL(CAPL_EVALUE, "augment: %s is not a finite range", name);
+  if (range.lo > range.hi)
+    return CAPL_FAIL(CAPL_EVALUE, "augment: %s runs backwards: %g to %g", name, range.lo, range.hi);
   if (range.lo >= least && range.hi <= most) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "augment: %s is %g to %g; it must lie within %g to %g", name, range.lo, range.hi, least, most);
+  return CAPL_FAIL(CAPL_EVALUE, "augment: %s is %g to %g; it must lie within %g to %g", name, range.lo, range.hi, least,
+                   most);
 }
 
 static capl_status check_probability(const char *name, float p)
@@ -68,9 +72,11 @@ static capl_status check_coin(const capl_augment_options *options, capl_augment_
 {
   const char *name = augment_ops[op].name;
   float skip = options->skip[op];
-  if (!(skip >= 0 && skip <= 1)) return CAPL_FAIL(CAPL_EVALUE, "augment: %s has p = %g; a probability is 0 to 1", name, 1 - skip);
+  if (!(skip >= 0 && skip <= 1))
+    return CAPL_FAIL(CAPL_EVALUE, "augment: %s has p = %g; a probability is 0 to 1", name, 1 - skip);
   if (options->coin[op] <= CAPL_AUGMENT_COINS) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "augment: %s shares coin %d; they go up to %d", name, options->coin[op], CAPL_AUGMENT_COINS);
+  return CAPL_FAIL(CAPL_EVALUE, "augment: %s shares coin %d; they go up to %d", name, options->coin[op],
+                   CAPL_AUGMENT_COINS);
 }
 
 static capl_status check_op(const capl_augment_options *options, capl_augment_op op)
@@ -84,7 +90,8 @@ static capl_status check_op(const capl_augment_options *options, capl_augment_op
 
 static capl_status check_mix(const char *name, capl_mix mix)
 {
-  if (!(mix.p >= 0 && mix.p <= 1)) return CAPL_FAIL(CAPL_EVALUE, "augment: %s has p = %g; a probability is 0 to 1", name, mix.p);
+  if (!(mix.p >= 0 && mix.p <= 1))
+    return CAPL_FAIL(CAPL_EVALUE, "augment: %s has p = %g; a probability is 0 to 1", name, mix.p);
   if (mix.p == 0 || (mix.alpha >= 0.01f && mix.alpha <= 4)) return CAPL_OK;
   return CAPL_FAIL(CAPL_EVALUE, "augment: %s has alpha = %g; it must lie within 0.01 to 4", name, mix.alpha);
 }
@@ -92,10 +99,12 @@ static capl_status check_mix(const char *name, capl_mix mix)
 static capl_status check_swaps(const char *name, const capl_swaps *swaps)
 {
   uint8_t met[256] = {0};
-  if (swaps->count > CAPL_SWAPS_MAX) return CAPL_FAIL(CAPL_EVALUE, "augment: %s has more than %d pairs", name, CAPL_SWAPS_MAX);
+  if (swaps->count > CAPL_SWAPS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "augment: %s has more than %d pairs", name, CAPL_SWAPS_MAX);
   for (int i = 0; i < 2 * swaps->count; i++) {
     int one = swaps->pair[i / 2][i % 2];
-    if (met[one]) return CAPL_FAIL(CAPL_EVALUE, "augment: %s names %d twice; a pair is two that change places", name, one);
+    if (met[one])
+      return CAPL_FAIL(CAPL_EVALUE, "augment: %s names %d twice; a pair is two that change places", name, one);
     met[one] = 1;
   }
   return CAPL_OK;
@@ -110,7 +119,8 @@ capl_status capl_augment_check(const capl_augment_options *options)
   CAPL_TRY(check_swaps("flip_swaps", &options->class_swaps));
   CAPL_TRY(check_swaps("flip_points", &options->point_swaps));
   if (options->mixup.p + options->cutmix.p > 1) {
-    return CAPL_FAIL(CAPL_EVALUE, "augment: mixup has p = %g and cutmix p = %g; a sample is mixed in one way at most, so they add up to 1 at most",
+    return CAPL_FAIL(CAPL_EVALUE, "augment: mixup has p = %g and cutmix p = %g; a sample is mixed in one way at "
+                                  "most, so they add up to 1 at most",
                      options->mixup.p, options->cutmix.p);
   }
   int size = options->blur_size;
@@ -142,7 +152,8 @@ static capl_status check_field_flip(const capl_augment_options *options, const c
   char what[160];
   if (field->kind == CAPL_FIELD_VALUES) return CAPL_OK;
   if (points ? options->point_swaps.declared : options->class_swaps.declared) return CAPL_OK;
-  snprintf(what, sizeof what, "but it is not declared which %s of %s are exchanged", points ? "points" : "classes", field->name);
+  snprintf(what, sizeof what, "but it is not declared which %s of %s are exchanged", points ? "points" : "classes",
+           field->name);
   return refuse_flip(what, points ? "flip_points = {{0, 1}, ...} lists pairs such as left and right eye; {} means none"
                                   : "flip_swaps = {{4, 5}, ...} lists pairs such as left and right eye; {} means none");
 }
@@ -151,7 +162,8 @@ static capl_status check_flips(const capl_augment_options *options, const capl_s
 {
   if (options->flip == 0 && options->flip_vertical == 0) return CAPL_OK;
   if (source->length > 0 && source->charset[0] && !options->flip_text)
-    return refuse_flip("and a mirrored text is no longer its label", "remove flip, as in the preset \"captcha\", or set flip_text = true");
+    return refuse_flip("and a mirrored text is no longer its label",
+                       "remove flip, as in the preset \"captcha\", or set flip_text = true");
   for (int i = 0; i < source->n_fields; i++) CAPL_TRY(check_field_flip(options, &source->field[i]));
   return CAPL_OK;
 }
@@ -165,7 +177,9 @@ static capl_status check_mixing(const capl_augment_options *options, const capl_
     const capl_field *field = &source->field[i];
     sayable |= field->kind == CAPL_FIELD_MASK;
     if (field->kind == CAPL_FIELD_MASK) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "augment: mixup and cutmix show two samples in one image, and %s has room for those of one", field->name);
+    return CAPL_FAIL(CAPL_EVALUE,
+                     "augment: mixup and cutmix show two samples in one image, and %s has room for those of one",
+                     field->name);
   }
   if (sayable) return CAPL_OK;
   return CAPL_FAIL(CAPL_EVALUE, "augment: mixup and cutmix mix labels or masks, and the source has neither");
@@ -176,8 +190,8 @@ static capl_status check_size(const capl_augment_options *options, const capl_so
   int most = source->width > source->height ? source->width : source->height;
   bool bends = augment_is_on(options->perspective) || augment_is_on(options->elastic);
   if (!bends || most <= CAPL_BEND_SIDE) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "augment: perspective and elastic work on images of up to %d px; these have %d x %d", CAPL_BEND_SIDE,
-                   source->width, source->height);
+  return CAPL_FAIL(CAPL_EVALUE, "augment: perspective and elastic work on images of up to %d px; these have %d x %d",
+                   CAPL_BEND_SIDE, source->width, source->height);
 }
 
 capl_status capl_augment_check_source(const capl_augment_options *options, const capl_source *source)

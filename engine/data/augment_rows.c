@@ -151,7 +151,8 @@ static void colour_row(const augment_job *job, uint32_t first, uint8_t *restrict
   uint32_t key = job->draw->noise_key;
   int n = job->width * job->channels;
   if (sigma > 0) {
-    for (int i = 0; i < n; i++) out[i] = rounded(noisy(clip((float)value[i] * gain + lift), sigma, first + (uint32_t)i, key));
+    for (int i = 0; i < n; i++)
+      out[i] = rounded(noisy(clip((float)value[i] * gain + lift), sigma, first + (uint32_t)i, key));
   } else {
     for (int i = 0; i < n; i++) out[i] = rounded(clip((float)value[i] * gain + lift));
   }
@@ -199,7 +200,8 @@ static void mask(const augment_job *job, int y, int rows, uint8_t *out)
       int n = job->width - x < CHUNK ? job->width - x : CHUNK;
       locate(job, x, n, &course, u, v);
       for (int i = 0; i < n; i++)
-        *out++ = job->padded[(size_t)((v[i] + ONE / 2) >> FRACTION) * job->stride + (size_t)((u[i] + ONE / 2) >> FRACTION)];
+        *out++ = job->padded[(size_t)((v[i] + ONE / 2) >> FRACTION) * job->stride
+                             + (size_t)((u[i] + ONE / 2) >> FRACTION)];
     }
   }
 }
@@ -213,8 +215,8 @@ void AUGMENT_SUMS(const uint8_t *in, size_t n, uint64_t sum[3]);
 #else
 #define SUMS sums
 
-/* 48 columns, each of which always meets the same channel, in 16 bits for as long as they hold. Plain sums of every third
-** byte do not vectorise. */
+/* 48 columns, each of which always meets the same channel, in 16 bits for as long as they hold. Plain sums of every
+** third byte do not vectorise. */
 static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
 {
   enum { COLUMNS = 48, ROWS = 256 };
@@ -232,7 +234,8 @@ static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
 
 /* ---- blur, mixing ---------------------------------------------------------------------------- */
 
-static void blur_across(const capl_augment_draw *d, const uint8_t *restrict in, int channels, size_t n, uint8_t *restrict out)
+static void blur_across(const capl_augment_draw *d, const uint8_t *restrict in, int channels, size_t n,
+                        uint8_t *restrict out)
 {
   const uint16_t *w = d->blur_weight;
   const uint8_t *restrict p = in + d->blur_radius * channels;
@@ -242,7 +245,8 @@ static void blur_across(const capl_augment_draw *d, const uint8_t *restrict in, 
   if (d->blur_radius < 3) three = 0;
   for (size_t i = 0; i < n; i++) {
     const uint8_t *at = p + i;
-    uint16_t sum = (uint16_t)(w[0] * at[0] + w[1] * (at[-one] + at[one]) + w[2] * (at[-two] + at[two]) + w[3] * (at[-three] + at[three]));
+    uint16_t sum = (uint16_t)(w[0] * at[0] + w[1] * (at[-one] + at[one]) + w[2] * (at[-two] + at[two]) + w[3]
+                              * (at[-three] + at[three]));
     out[i] = (uint8_t)((uint16_t)(sum + 128) >> 8);
   }
 }
@@ -251,7 +255,8 @@ static void blur_down(const capl_augment_draw *d, const uint8_t *const *row, siz
 {
   const uint16_t *w = d->blur_weight;
   int r = d->blur_radius, two = r < 2 ? 0 : 2, three = r < 3 ? 0 : 3;
-  const uint8_t *a = row[r - three], *b = row[r - two], *c = row[r - 1], *m = row[r], *e = row[r + 1], *f = row[r + two], *g = row[r + three];
+  const uint8_t *a = row[r - three], *b = row[r - two], *c = row[r - 1], *m = row[r], *e = row[r + 1],
+      *f = row[r + two], *g = row[r + three];
   for (size_t i = 0; i < n; i++) {
     uint16_t sum = (uint16_t)(w[0] * m[i] + w[1] * (c[i] + e[i]) + w[2] * (b[i] + f[i]) + w[3] * (a[i] + g[i]));
     out[i] = (uint8_t)((uint16_t)(sum + 128) >> 8);
@@ -260,7 +265,8 @@ static void blur_down(const capl_augment_draw *d, const uint8_t *const *row, siz
 
 static void blend(const uint8_t *restrict other, int share, size_t n, uint8_t *restrict levels)
 {
-  for (size_t i = 0; i < n; i++) levels[i] = (uint8_t)((levels[i] * share + other[i] * (AUGMENT_SHARE - share) + 128) >> 8);
+  for (size_t i = 0; i < n; i++)
+    levels[i] = (uint8_t)((levels[i] * share + other[i] * (AUGMENT_SHARE - share) + 128) >> 8);
 }
 
 #ifdef AUGMENT_LOOK_UP
@@ -282,4 +288,5 @@ static void look_up(const uint8_t table[256], const uint8_t *in, size_t n, uint8
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
 #define TEXT(a) TEXT_(a)
-const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, LOOK_UP, still, blur_across, blur_down, blend, SUMS, MASK};
+const augment_kernels JOIN(augment_kernels_, AUGMENT_ISA) = {TEXT(AUGMENT_ISA), AUGMENT_PAIRS, WARP, LOOK_UP, still,
+    blur_across, blur_down, blend, SUMS, MASK};

@@ -23,7 +23,8 @@ typedef struct {
   size_t stride;         /* bytes of its row */
   const uint8_t *pairs;  /* gray, if the kernels want it: pixels of padded and of the row below, in turn */
   const int32_t *nodes;  /* if it bends */
-  int32_t *lines;        /* room for AUGMENT_BAND rows: of a map that bends, U and V at each cell and at the row's end */
+  int32_t *lines;        /* room for AUGMENT_BAND rows: of a map that bends, U and V at each cell and at the row's
+                         ** end */
   int32_t *value;        /* [W * C] for who needs it */
   float gain, lift, colour[9]; /* as the draw's; gain and colour times 2^-16 */
 } augment_job;
@@ -36,13 +37,15 @@ typedef struct {
 
 /* The k-th of the lines. */
 int32_t *augment_line(const augment_job *job, int k);
-/* Of output row y: its first segment. Of a map that bends, line is filled in: augment_course_on then gives any segment. */
+/* Of output row y: its first segment. Of a map that bends, line is filled in: augment_course_on then gives any
+** segment. */
 augment_course augment_course_of(const augment_job *job, int y, int32_t *line);
 /* The segment that begins at x, a multiple of AUGMENT_CELL, in a row of a map that bends. */
 static inline augment_course augment_course_on(const int32_t *line, int x)
 {
   const int32_t *at = line + x / AUGMENT_CELL * 2;
-  return (augment_course){(int64_t)at[0] + AUGMENT_ONE, (int64_t)at[1] + AUGMENT_ONE, (at[2] - at[0]) >> 3, (at[3] - at[1]) >> 3};
+  return (augment_course){(int64_t)at[0] + AUGMENT_ONE, (int64_t)at[1] + AUGMENT_ONE, (at[2] - at[0]) >> 3,
+                          (at[3] - at[1]) >> 3};
 }
 /* Whether start and end of the row's course fit 32 bits with room to spare. */
 static inline bool augment_is_narrow(int64_t start, int32_t pace, int n)
@@ -54,13 +57,13 @@ static inline bool augment_is_narrow(int64_t start, int32_t pace, int n)
 
 /* A job of a draw: with the padded source once it is there, and the nodes of a map that bends. */
 augment_job augment_job_of(const capl_augment_draw *draw, capl_augment_scratch *scratch);
-/* in (H,W,C) with one pixel of surroundings before and two after each side, so that sampling tests no bounds; outside: the
-** level there, -1 = the nearest pixel. stride: bytes of a row of out. */
+/* in (H,W,C) with one pixel of surroundings before and two after each side, so that sampling tests no bounds; outside:
+** the level there, -1 = the nearest pixel. stride: bytes of a row of out. */
 void augment_pad(const uint8_t *in, int height, int width, int channels, int outside, size_t stride, uint8_t *out);
 /* What a sample has beside its image. partner: NULL, or the one that it is mixed with, with its own draw. */
-void augment_fields(const capl_augment_options *options, const capl_augment_layout *layout, const capl_augment_draw *draw,
-                    const capl_sample *in, const capl_augment_draw *partner_draw, const capl_sample *partner,
-                    capl_augment_scratch *scratch, const capl_sample *out);
+void augment_fields(const capl_augment_options *options, const capl_augment_layout *layout,
+                    const capl_augment_draw *draw, const capl_sample *in, const capl_augment_draw *partner_draw,
+                    const capl_sample *partner, capl_augment_scratch *scratch, const capl_sample *out);
 
 typedef struct augment_kernels {
   const char *name;

@@ -140,7 +140,8 @@ static capl_status read_sample(row_job *job, uint32_t id)
   if (status == CAPL_OK) return CAPL_OK;
   maker->on_bad(maker->context, job->batch, id);
   capl_error_context("sample %u, epoch %u", id, job->epoch);
-  if (!maker->skip && capl_source_name(maker->source, id)) capl_error_hint("on_error = \"skip\" of the loader takes other files in place of bad ones");
+  if (!maker->skip && capl_source_name(maker->source, id))
+    capl_error_hint("on_error = \"skip\" of the loader takes other files in place of bad ones");
   return status;
 }
 
@@ -165,7 +166,8 @@ static capl_status read_or_replace(row_job *job, uint32_t position, row_note *no
     note->substituted = true;
     status = read_sample(job, note->id);
   }
-  if (status != CAPL_OK) capl_error_hint("%d samples in a row were tried in place of a bad one; all are bad", SUBSTITUTES);
+  if (status != CAPL_OK)
+    capl_error_hint("%d samples in a row were tried in place of a bad one; all are bad", SUBSTITUTES);
   return status;
 }
 
@@ -183,9 +185,10 @@ static sample_facts facts_of(const row_maker *maker, size_t n_pixels, const row_
   return facts;
 }
 
-/* Draws a sample's random numbers and writes how a device makes its image, which has this number there. alone: it is not mixed. */
-static capl_augment_draw describe(const row_job *job, uint32_t id, const sample_facts *facts, bool alone, uint32_t number,
-                                  const feed_place *place)
+/* Draws a sample's random numbers and writes how a device makes its image, which has this number there. alone: it is
+** not mixed. */
+static capl_augment_draw describe(const row_job *job, uint32_t id, const sample_facts *facts, bool alone,
+                                  uint32_t number, const feed_place *place)
 {
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
@@ -218,7 +221,8 @@ static void *field_of_set(const row_maker *maker, int i, uint32_t id)
 }
 
 /* A bad sample leaves zeros and a mark: which batch meets it, and what then happens, is the owner's business. */
-static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint32_t id, const row_place *to, row_note *note)
+static capl_status add_to_set(const row_maker *maker, row_scratch *scratch, uint32_t id, const row_place *to,
+                              row_note *note)
 {
   capl_source *source = maker->source;
   size_t n = pixels_of(source);
@@ -244,11 +248,13 @@ static void finish_fields(const row_job *job, const row_place *to)
 {
   const row_maker *maker = job->maker;
   for (int i = 0; i < maker->source->n_fields; i++) {
-    if (job->read.field[i] != to->field[i]) memcpy(to->field[i], job->read.field[i], capl_field_bytes(&maker->source->field[i]));
+    if (job->read.field[i] != to->field[i])
+      memcpy(to->field[i], job->read.field[i], capl_field_bytes(&maker->source->field[i]));
   }
 }
 
-/* The sample that this one is mixed with; *found stays false if it is mixed with none, or that one is bad and may be left out. */
+/* The sample that this one is mixed with; *found stays false if it is mixed with none, or that one is bad and may be
+** left out. */
 static capl_status read_partner(const row_job *job, uint32_t id, uint32_t *partner, capl_sample *sample, bool *found)
 {
   const row_maker *maker = job->maker;
@@ -256,7 +262,8 @@ static capl_status read_partner(const row_job *job, uint32_t id, uint32_t *partn
   row_job other = *job;
   other.room = job->scratch->partner;
   *found = false;
-  if (!other.room.pixels || !capl_augment_partner(&job->stage->augment, &which, maker->source->count, partner)) return CAPL_OK;
+  if (!other.room.pixels || !capl_augment_partner(&job->stage->augment, &which, maker->source->count, partner))
+    return CAPL_OK;
   capl_status status = read_sample(&other, *partner);
   *found = status == CAPL_OK;
   *sample = other.read;
@@ -289,8 +296,9 @@ static capl_status augment_row(const row_job *job, const row_place *to, row_note
   CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   memcpy(out.field, to->field, sizeof out.field);
   capl_augment_scratch_width(&job->scratch->augment, job->width);
-  capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read, found ? &partner : NULL, partner_id,
-                                                   &maker->conversion, &job->scratch->augment, &out);
+  capl_augment_result result = capl_augment_sample(&job->stage->augment, &which, &layout, &job->read,
+                                                   found ? &partner : NULL, partner_id, &maker->conversion,
+                                                   &job->scratch->augment, &out);
   note->augmented = result.changed;
   finish_labels(job, found ? partner.labels : job->read.labels, result.mix, to);
   return CAPL_OK;
@@ -301,7 +309,8 @@ static capl_status finish_row(const row_job *job, const row_place *to, row_note 
   const row_maker *maker = job->maker;
   const capl_source *source = maker->source;
   if (source->width > 0 && job->stage->augments) return augment_row(job, to, note);
-  if (source->width > 0) capl_convert(&maker->conversion, job->read.pixels, job_pixels(job), source->channels, to->image);
+  if (source->width > 0)
+    capl_convert(&maker->conversion, job->read.pixels, job_pixels(job), source->channels, to->image);
   finish_fields(job, to);
   finish_labels(job, job->read.labels, 1, to);
   return CAPL_OK;
@@ -311,7 +320,8 @@ static capl_sample room_for(const row_maker *maker, row_scratch *scratch, const 
 {
   capl_sample room = {.pixels = maker->kind == ROW_LEVELS ? to->image : scratch->levels,
                       .labels = to->labels ? to->labels : scratch->labels};
-  for (int i = 0; i < maker->source->n_fields; i++) room.field[i] = to->stage->augments ? scratch->field[i] : to->field[i];
+  for (int i = 0; i < maker->source->n_fields; i++)
+    room.field[i] = to->stage->augments ? scratch->field[i] : to->field[i];
   return room;
 }
 
@@ -319,13 +329,15 @@ static capl_sample room_for(const row_maker *maker, row_scratch *scratch, const 
 static capl_sample resident_sample(const row_maker *maker, uint32_t id)
 {
   const resident_set *set = maker->set;
-  capl_sample sample = {.labels = set->host_labels ? set->host_labels + (size_t)id * (size_t)maker->source->length : NULL};
+  capl_sample sample = {.labels = set->host_labels ? set->host_labels + (size_t)id * (size_t)maker->source->length
+                        : NULL};
   for (int i = 0; i < maker->source->n_fields; i++) sample.field[i] = field_of_set(maker, i, id);
   return sample;
 }
 
 /* The partner's row, and its levels if they must travel. */
-static capl_augment_draw describe_partner(const row_job *job, const row_place *to, uint32_t id, const capl_sample *partner)
+static capl_augment_draw describe_partner(const row_job *job, const row_place *to, uint32_t id,
+                                          const capl_sample *partner)
 {
   const row_maker *maker = job->maker;
   if (maker->kind == ROW_RESIDENT) return describe(job, id, &maker->set->facts[id], true, id, &to->partner);
@@ -345,22 +357,25 @@ static capl_status describe_row(row_job *job, const row_place *to, row_note *not
   capl_augment_layout layout = {job->width, source->height, source->channels, source->n_fields, source->field};
   capl_sample out = {0}, partner = {0};
   if (resident) job->read = resident_sample(maker, note->id);
-  sample_facts facts = resident ? maker->set->facts[note->id] : facts_of(maker, job_pixels(job), job->stage, job->read.pixels);
+  sample_facts facts = resident ? maker->set->facts[note->id]
+      : facts_of(maker, job_pixels(job), job->stage, job->read.pixels);
   if (job->stage->augments) CAPL_TRY(read_partner(job, note->id, &partner_id, &partner, &found));
   if (found && resident) partner = resident_sample(maker, partner_id);
   capl_augment_draw d = describe(job, note->id, &facts, !found, resident ? note->id : to->feed.number, &to->feed);
   if (found) other = describe_partner(job, to, partner_id, &partner);
   else if (to->partner.more) *to->partner.more = (capl_feed_more){0};
   memcpy(out.field, to->field, sizeof out.field);
-  if (d.any) augment_fields(&job->stage->augment, &layout, &d, &job->read, &other, found ? &partner : NULL, &job->scratch->augment, &out);
+  if (d.any)
+    augment_fields(&job->stage->augment, &layout, &d, &job->read, &other, found ? &partner : NULL,
+                   &job->scratch->augment, &out);
   else finish_fields(job, to);
   finish_labels(job, found ? partner.labels : job->read.labels, d.mix, to);
   note->augmented = d.any;
   return CAPL_OK;
 }
 
-capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
-                     row_note *note)
+capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position,
+                     const row_place *to, row_note *note)
 {
   if (maker->kind == ROW_OF_SET) return add_to_set(maker, scratch, position, to, note);
   int width = maker->lists->n ? maker->source->widths[to->list] : maker->source->width;
@@ -370,7 +385,10 @@ capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoc
   note->augmented = false;
   double since = scratch->timed ? clock_now() : 0;
   capl_status status = maker->kind == ROW_FINISHED ? finish_row(&job, to, note) : describe_row(&job, to, note);
-  if (maker->lists->n) note->used = maker->plain->ops->used(maker->plain, &(capl_read){.epoch = epoch, .id = note->id, .difficulty = difficulty_of(to->stage)});
+  if (maker->lists->n)
+    note->used = maker->plain->ops->used(maker->plain,
+                                         &(capl_read){.epoch = epoch, .id = note->id,
+                                                      .difficulty = difficulty_of(to->stage)});
   note->length = length_of(job.read.labels, maker->source->length);
   scratch->augment_seconds = scratch->timed && to->stage->augments ? clock_now() - since : 0;
   return status;

@@ -101,7 +101,7 @@ typedef struct {
 } row_note;
 
 /* Makes the row at a position of the epoch's order of to's list. */
-capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position, const row_place *to,
-                     row_note *note);
+capl_status row_make(const row_maker *maker, row_scratch *scratch, uint32_t epoch, uint32_t position,
+                     const row_place *to, row_note *note);
 
 #endif

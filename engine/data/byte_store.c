@@ -33,14 +33,16 @@ static uint64_t fair_share(void)
 
 static const char *temporary_folder(void)
 {
-  const char *folder = getenv("TMPDIR"), *own = getenv("CAPL_TEMPORARY"); /* below it, for a process that may not write all of it */
+  /* below it, for a process that may not write all of it */
+  const char *folder = getenv("TMPDIR"), *own = getenv("CAPL_TEMPORARY");
   if (own && *own) return own;
   return folder && *folder ? folder : "/var/tmp";
 }
 
 static capl_status file_error(const char *verb)
 {
-  CAPL_FAIL(CAPL_EIO, "%s: the temporary file for data larger than memory cannot be %s: %s", temporary_folder(), verb, capl_errno_text(errno));
+  CAPL_FAIL(CAPL_EIO, "%s: the temporary file for data larger than memory cannot be %s: %s", temporary_folder(), verb,
+            capl_errno_text(errno));
   capl_error_hint("TMPDIR names the folder; it needs as much room as the data");
   return CAPL_EIO;
 }
@@ -51,7 +53,8 @@ static capl_status open_file(byte_store *s)
   s->file = open(temporary_folder(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   s->in_file = s->file >= 0;
   if (s->in_file) return CAPL_OK;
-  snprintf(path, sizeof path, "%s/capl-XXXXXX", temporary_folder()); /* of file systems that know no files without names */
+  /* of file systems that know no files without names */
+  snprintf(path, sizeof path, "%s/capl-XXXXXX", temporary_folder());
   s->file = mkostemp(path, O_CLOEXEC);
   if (s->file < 0) return file_error("made");
   s->in_file = true;

@@ -33,12 +33,14 @@ cache_record cache_record_of(const capl_source *source)
 
 capl_sample cache_record_parts(const cache_record *r, uint8_t *at)
 {
-  capl_sample parts = {.pixels = r->pixels_bytes ? at : NULL, .labels = r->labels_bytes ? (void *)(at + r->labels_at) : NULL};
+  capl_sample parts = {.pixels = r->pixels_bytes ? at : NULL,
+                       .labels = r->labels_bytes ? (void *)(at + r->labels_at) : NULL};
   for (int i = 0; i < CAPL_FIELDS_MAX; i++) parts.field[i] = r->field_bytes[i] ? at + r->field_at[i] : NULL;
   return parts;
 }
 
-capl_status cache_record_copy(const cache_record *r, capl_source *of, uint32_t id, const uint8_t *at, const capl_sample *to)
+capl_status cache_record_copy(const cache_record *r, capl_source *of, uint32_t id, const uint8_t *at,
+                              const capl_sample *to)
 {
   if (to->labels && of->ops->labels) CAPL_TRY(of->ops->labels(of, id, to->labels));
   else if (to->labels && r->labels_bytes) memcpy(to->labels, at + r->labels_at, r->labels_bytes);
@@ -100,7 +102,8 @@ static capl_status ram_read(capl_source *source, const capl_read *what, capl_ima
   return cache_record_copy(&c->record, c->of, what->id, c->records + what->id * c->record.bytes, to);
 }
 
-static capl_status ram_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+static capl_status ram_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
+                              bool *lent)
 {
   ram_cache *c = (ram_cache *)source;
   *lent = false;

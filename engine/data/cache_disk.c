@@ -1,10 +1,10 @@
 /* cache_disk.c -- samples kept in one file, for this run and later ones.
 **
-** The file: a header that says whose samples they are; a hash for each sample, 0 = not there yet; the records. It has its
-** full size from the beginning, so that a full disk is met before anything relies on it. Records are written by pwrite and
-** read through a mapping; the hash goes in after its record, and a record counts only while its hash fits. So a process may
-** be killed at any time, several may fill the same file with the same bytes, and damage costs one more reading.
-** SPDX-License-Identifier: Apache-2.0
+** The file: a header that says whose samples they are; a hash for each sample, 0 = not there yet; the records. It has
+** its full size from the beginning, so that a full disk is met before anything relies on it. Records are written by
+** pwrite and read through a mapping; the hash goes in after its record, and a record counts only while its hash fits.
+** So a process may be killed at any time, several may fill the same file with the same bytes, and damage costs one more
+** reading. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -147,14 +147,16 @@ static capl_status disk_read(capl_source *source, const capl_read *what, capl_im
 {
   disk_cache *c = (disk_cache *)source;
   uint32_t in_root = number_in_root(c, what->id);
-  if (what->difficulty) return capl_source_read_with(c->of, what, scratch, to); /* another sample than the one that is kept */
+  /* another sample than the one that is kept */
+  if (what->difficulty) return capl_source_read_with(c->of, what, scratch, to);
   if (is_kept(c, in_root)) return cache_record_copy(&c->record, c->of, what->id, record_at(c, in_root), to);
   CAPL_TRY(capl_source_read_with(c->of, what, scratch, to));
   if (is_whole(c, to)) keep(c, in_root, to);
   return CAPL_OK;
 }
 
-static capl_status disk_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+static capl_status disk_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
+                               bool *lent)
 {
   (void)scratch;
   disk_cache *c = (disk_cache *)source;
@@ -201,7 +203,8 @@ static bool refuse(const char *path, const char *what, int error, char *why, siz
 static bool folder_of(const char *dir, char *path, char *why, size_t room)
 {
   enum { ROOM = PATH_ROOM - 64 }; /* the file's name follows */
-  if (dir ? snprintf(path, ROOM, "%s", dir) < ROOM : capl_place("XDG_CACHE_HOME", ".cache", "data", path, ROOM)) return true;
+  if (dir ? snprintf(path, ROOM, "%s", dir) < ROOM : capl_place("XDG_CACHE_HOME", ".cache", "data", path, ROOM))
+    return true;
   snprintf(why, room, "neither cache_dir, $XDG_CACHE_HOME nor $HOME names a folder for it");
   return false;
 }
@@ -213,7 +216,8 @@ static bool open_existing(disk_cache *c)
   struct stat st;
   c->fd = open(c->path, O_RDWR | O_CLOEXEC);
   if (c->fd < 0) return false;
-  bool ours = pread(c->fd, &found, sizeof found, 0) == (ssize_t)sizeof found && memcmp(&found, &c->header, sizeof found) == 0 &&
+  bool ours = pread(c->fd, &found, sizeof found, 0) == (ssize_t)sizeof found
+      && memcmp(&found, &c->header, sizeof found) == 0 &&
               fstat(c->fd, &st) == 0 && st.st_size == c->header.size;
   if (ours) return true;
   close(c->fd);
@@ -224,7 +228,9 @@ static bool open_existing(disk_cache *c)
 static int make_whole(disk_cache *c)
 {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < (rlim_t)c->header.size) return EFBIG;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+      && limit.rlim_cur < (rlim_t)c->header.size)
+    return EFBIG;
   int error = posix_fallocate(c->fd, 0, c->header.size);
   if (error) return error;
   return write_at(c->fd, &c->header, sizeof c->header, 0) ? 0 : errno;
@@ -290,7 +296,8 @@ static void lay_out(disk_cache *c, uint64_t content)
     .content = content,
     .record_bytes = c->record.bytes,
     .count = c->root->count,
-    .size = (int64_t)(c->records_at + (size_t)c->root->count * c->record.bytes + 4096), /* for reading vectors past the end */
+    /* for reading vectors past the end */
+    .size = (int64_t)(c->records_at + (size_t)c->root->count * c->record.bytes + 4096),
   };
   memcpy(c->header.magic, magic, sizeof magic);
 }
@@ -315,7 +322,8 @@ static capl_status no_identity(void)
   return CAPL_EUNSUPPORTED;
 }
 
-static const capl_source_ops disk_ops = {.read = disk_read, .borrow = disk_borrow, .close = disk_close, .name = disk_name};
+static const capl_source_ops disk_ops = {.read = disk_read, .borrow = disk_borrow, .close = disk_close,
+                                         .name = disk_name};
 
 /* What is read through the mapping past the end of its file kills the process. */
 void cache_disk_mend(capl_source *source)
@@ -344,7 +352,8 @@ capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, 
   c->fd = -1;
   c->state = calloc(root->count, sizeof *c->state);
   bool there = false;
-  capl_status status = c->state ? open_file(c, dir, &there, why, room) : CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
+  capl_status status = c->state ? open_file(c, dir, &there, why, room)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
   if (there) *out = &c->base;
   else disk_close(&c->base);
   return status;

@@ -1,7 +1,7 @@
 /* content.c -- the content hash of a set of images: names, texts and bytes of its files, wherever they lie.
 **
-** The same set has the same hash on every machine, as a copy, and read by any later version of the program: files are not
-** decoded, and neither times nor folders above the set count.
+** The same set has the same hash on every machine, as a copy, and read by any later version of the program: files are
+** not decoded, and neither times nor folders above the set count.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <sha256.h>

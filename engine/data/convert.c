@@ -17,7 +17,8 @@ typedef capl_affine affine;
 
 size_t capl_pixel_bytes(capl_pixel_type type)
 {
-  static const size_t bytes[] = {[CAPL_PIXEL_F32] = 4, [CAPL_PIXEL_BF16] = 2, [CAPL_PIXEL_U8] = 1, [CAPL_PIXEL_F16] = 2};
+  static const size_t bytes[] = {[CAPL_PIXEL_F32] = 4, [CAPL_PIXEL_BF16] = 2, [CAPL_PIXEL_U8] = 1,
+                                 [CAPL_PIXEL_F16] = 2};
   return bytes[type];
 }
 
@@ -65,7 +66,8 @@ affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, u
   return a;
 }
 
-void convert_f32_portable(const affine *pairs, const uint8_t *restrict level, size_t n, bool stream, float *restrict out)
+void convert_f32_portable(const affine *pairs, const uint8_t *restrict level, size_t n, bool stream,
+                          float *restrict out)
 {
   (void)stream;
   size_t i = 0;
@@ -150,14 +152,16 @@ bool capl_convert_streams(size_t bytes)
   return bytes >= 16 << 10;
 }
 
-static void convert_by(const capl_conversion *conversion, affine a, const uint8_t *levels, size_t n, int channels, bool stream, void *out)
+static void convert_by(const capl_conversion *conversion, affine a, const uint8_t *levels, size_t n, int channels,
+                       bool stream, void *out)
 {
   bool one_pair = channels == 1 || conversion->norm != CAPL_NORM_MEAN_STD;
   if (conversion->type != CAPL_PIXEL_F32) to_16_bits(a, one_pair, conversion->type == CAPL_PIXEL_BF16, levels, n, out);
   else to_f32(&a, one_pair, levels, n, stream, out);
 }
 
-void capl_convert_part(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels, bool stream, void *out)
+void capl_convert_part(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels,
+                       bool stream, void *out)
 {
   size_t n = n_pixels * (size_t)channels;
   if (conversion->type == CAPL_PIXEL_U8) memcpy(out, levels, n);

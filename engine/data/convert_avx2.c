@@ -48,7 +48,8 @@ void round_bf16_avx2(const float *value, size_t n, uint16_t *out)
 {
   size_t i = 0;
   for (; i + 2 * LANES <= n; i += 2 * LANES) {
-    __m256i both = _mm256_packus_epi32(to_bf16(_mm256_loadu_ps(value + i)), to_bf16(_mm256_loadu_ps(value + i + LANES)));
+    __m256i both = _mm256_packus_epi32(to_bf16(_mm256_loadu_ps(value + i)),
+                                       to_bf16(_mm256_loadu_ps(value + i + LANES)));
     _mm256_storeu_si256((__m256i *)(out + i), _mm256_permute4x64_epi64(both, 0xd8));
   }
   round_bf16_portable(value + i, n - i, out + i);

@@ -41,7 +41,8 @@ static capl_status check_bytes(csv *t, size_t size)
     return CAPL_FAIL(CAPL_EFORMAT, "%s is an image, not a table of text; name the folder that it lies in", t->name);
   if (size >= 3 && memcmp(t->bytes, "\xef\xbb\xbf", 3) == 0) t->at += 3;
   const char *nul = memchr(t->bytes, 0, size);
-  if (nul) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: holds a NUL byte; it is damaged or no text", t->name, line_at(t, nul));
+  if (nul)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: holds a NUL byte; it is damaged or no text", t->name, line_at(t, nul));
   return CAPL_OK;
 }
 
@@ -84,7 +85,8 @@ static capl_status read_file(csv *t, const char *path, int file, csv_style style
 {
   struct stat s;
   if (fstat(file, &s) != 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, capl_errno_text(errno));
-  if (!S_ISREG(s.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: is a %s, not a file", path, S_ISDIR(s.st_mode) ? "folder" : "pipe or device");
+  if (!S_ISREG(s.st_mode))
+    return CAPL_FAIL(CAPL_EIO, "%s: is a %s, not a file", path, S_ISDIR(s.st_mode) ? "folder" : "pipe or device");
   size_t size = (size_t)s.st_size;
   CAPL_TRY(begin(t, path, size, style));
   CAPL_TRY(read_bytes(t, file, &size));
@@ -126,8 +128,8 @@ static bool pass_line_end(csv *t)
 static capl_status check_length(const csv *t, const char *from, const char *to)
 {
   if (to - from <= CSV_FIELD_MAX) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: field %d is longer than %d bytes; is a quote missing?", t->name, t->line, t->n_fields + 1,
-                   CSV_FIELD_MAX);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: field %d is longer than %d bytes; is a quote missing?", t->name, t->line,
+                   t->n_fields + 1, CSV_FIELD_MAX);
 }
 
 /* From behind the opening quote to behind the closing one; doubled quotes become one. *length: bytes that are left. */
@@ -136,7 +138,8 @@ static capl_status read_quoted(csv *t, char **text, size_t *length)
   uint32_t opened = t->next_line;
   char *to = *text = ++t->at;
   for (;; to++, t->at++) {
-    if (t->at == t->end) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: the quote of field %d is never closed", t->name, opened, t->n_fields + 1);
+    if (t->at == t->end)
+      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: the quote of field %d is never closed", t->name, opened, t->n_fields + 1);
     if (*t->at == '"' && *++t->at != '"') break;
     if (*t->at == '\n' || (*t->at == '\r' && t->at[1] != '\n')) t->next_line++;
     *to = *t->at;
@@ -182,7 +185,9 @@ static capl_status read_field(csv *t, bool *last)
   size_t length;
   bool quoted = !t->style.plain && t->at < t->end && *t->at == '"';
   CAPL_TRY(quoted ? read_quoted(t, &text, &length) : read_plain(t, &text, &length));
-  if (!ends_field(t)) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: text after the closing quote of field %d", t->name, t->next_line, t->n_fields + 1);
+  if (!ends_field(t))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: text after the closing quote of field %d", t->name, t->next_line,
+                     t->n_fields + 1);
   CAPL_TRY(keep_field(t, text));
   *last = t->at == t->end || *t->at != t->style.separator;
   if (*last) pass_line_end(t);
@@ -194,8 +199,8 @@ static capl_status read_field(csv *t, bool *last)
 static capl_status check_width(const csv *t)
 {
   if (!t->column || t->n_fields == t->n_columns) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has %d field%s, the header %d", t->name, t->line, t->n_fields, t->n_fields == 1 ? "" : "s",
-                   t->n_columns);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has %d field%s, the header %d", t->name, t->line, t->n_fields,
+                   t->n_fields == 1 ? "" : "s", t->n_columns);
 }
 
 capl_status csv_next(csv *t, bool *more)
@@ -231,7 +236,8 @@ static capl_status check_names(const csv *t)
     for (int k = 0; k < i; k++) {
       if (!*t->column[i] || strcmp(t->column[i], t->column[k]) != 0) continue;
       capl_text_show(name, sizeof name, t->column[i], false);
-      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: columns %d and %d are both called %s", t->name, t->line, k + 1, i + 1, name);
+      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: columns %d and %d are both called %s", t->name, t->line, k + 1, i + 1,
+                       name);
     }
   return CAPL_OK;
 }
@@ -271,7 +277,8 @@ static capl_status no_number(const csv *t, int i, const char *why)
   char text[120], name[120] = "";
   capl_text_show(text, sizeof text, t->field[i], false);
   if (i < t->n_columns) capl_text_show(name, sizeof name, t->column[i], false);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: column %d%s%s: '%s' %s", t->name, t->line, i + 1, *name ? ", " : "", name, text, why);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: column %d%s%s: '%s' %s", t->name, t->line, i + 1, *name ? ", " : "", name,
+                   text, why);
 }
 
 capl_status csv_number(const csv *t, int i, double *value, bool *missing)

@@ -1,11 +1,11 @@
 /* feed.c -- takes a loader's batches on to a device: streams them, or keeps all levels there.
 **
-** Streamed, a batch goes: slot (page-locked; threads write rows, labels, levels) -> staging buffer -> kernels. When batch
-** i is handed out, batch i+1 is sent if it is ready, so its copy runs beside step i. A slot goes back to the threads
-** when its batch has been handed out and its copy has arrived; a staging buffer is written again when the kernels that
-** read it have ended, which the backend sees to (feed.h). Resident, only the rows travel, by the same way: 96 bytes for
-** each image, and what else its augmentation needs, made from the permutation and the random numbers of its epoch.
-** All of this runs in the thread that trains; the loader's threads never meet the device.
+** Streamed, a batch goes: slot (page-locked; threads write rows, labels, levels) -> staging buffer -> kernels. When
+** batch i is handed out, batch i+1 is sent if it is ready, so its copy runs beside step i. A slot goes back to the
+** threads when its batch has been handed out and its copy has arrived; a staging buffer is written again when the
+** kernels that read it have ended, which the backend sees to (feed.h). Resident, only the rows travel, by the same way:
+** 96 bytes for each image, and what else its augmentation needs, made from the permutation and the random numbers of
+** its epoch. All of this runs in the thread that trains; the loader's threads never meet the device.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdio.h>
@@ -15,7 +15,8 @@
 #include "base/clock.h"
 #include "data/loader.h"
 
-/* BUFFERS >= 2: the copy of a batch waits for the kernels of the batch that many before it, which are queued by then. */
+/* BUFFERS >= 2: the copy of a batch waits for the kernels of the batch that many before it, which are queued by
+** then. */
 enum { BUFFERS = 3, ALIGNMENT = 256, FILL_BYTES = 8 << 20, FREE_SHARE = 4 };
 
 struct feeder {
@@ -99,7 +100,8 @@ static size_t lay_out(const capl_loader *l, feeder *f)
   const capl_source *source = l->maker.source;
   feed_needs need = l->needs;
   bool has_rows = l->maker.kind != ROW_OF_SET, has_levels = l->maker.kind != ROW_RESIDENT;
-  size_t n = (size_t)l->batch * (need.mixes ? 2 : 1), nodes = (size_t)capl_augment_nodes_count(source->height, source->width);
+  size_t n = (size_t)l->batch * (need.mixes ? 2 : 1),
+      nodes = (size_t)capl_augment_nodes_count(source->height, source->width);
   f->more_at = has_rows ? align(n * sizeof(capl_feed_row)) : 0;
   f->tables_at = f->more_at + (need.more ? align(n * sizeof(capl_feed_more)) : 0);
   f->nodes_at = f->tables_at + (need.filters ? align(n * 256) : 0);
@@ -170,13 +172,15 @@ static capl_status allocate_set(feeder *f, const capl_source *source)
   void *images, *labels = NULL;
   CAPL_TRY(f->ops->memory_get(f->device, count * set_image_bytes(source), &images));
   set->images = images;
-  if (source->length > 0) CAPL_TRY(f->ops->memory_get(f->device, count * (size_t)source->length * sizeof(int32_t), &labels));
+  if (source->length > 0)
+    CAPL_TRY(f->ops->memory_get(f->device, count * (size_t)source->length * sizeof(int32_t), &labels));
   set->labels = labels;
   set->pixel_bytes = source->channels == 3 ? 4 : source->channels;
   set->bytes = set_bytes(source);
   for (int i = 0; i < source->n_fields; i++) {
     set->field[i] = calloc(count, capl_field_bytes(&source->field[i]));
-    if (!set->field[i]) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %s of %zu samples", source->field[i].name, count);
+    if (!set->field[i])
+      return CAPL_FAIL(CAPL_ENOMEM, "no memory for the %s of %zu samples", source->field[i].name, count);
   }
   set->facts = calloc(count, sizeof *set->facts);
   set->host_labels = malloc((count * (size_t)source->length + 1) * sizeof *set->host_labels);
@@ -191,7 +195,8 @@ static capl_status send_to_set(capl_loader *filler, const slot *s, int buffer)
   const capl_source *source = filler->maker.source;
   size_t first = (size_t)s->batch * (size_t)filler->batch, count = (size_t)s->count, length = (size_t)source->length;
   memcpy(set->facts + first, s->facts, count * sizeof *s->facts);
-  CAPL_TRY(f->ops->send(f->stage, buffer, set->images + first * set_image_bytes(source), s->images, count * set_image_bytes(source)));
+  CAPL_TRY(f->ops->send(f->stage, buffer, set->images + first * set_image_bytes(source), s->images,
+                        count * set_image_bytes(source)));
   if (length == 0) return CAPL_OK;
   memcpy(set->host_labels + first * length, s->labels, count * length * sizeof *s->labels);
   return f->ops->send(f->stage, buffer, set->labels + first * length, s->labels, count * length * sizeof(int32_t));
@@ -299,7 +304,8 @@ capl_status feed_begin(capl_loader *l)
   l->stats.seconds += took;
   CAPL_TRY(make_room(l));
   if (f->set) return CAPL_OK;
-  snprintf(f->path, sizeof f->path, "streamed to %s, %spage-locked: %s", f->device_name, f->unlocked ? "not " : "", f->why);
+  snprintf(f->path, sizeof f->path, "streamed to %s, %spage-locked: %s", f->device_name, f->unlocked ? "not " : "",
+           f->why);
   return CAPL_OK;
 }
 
@@ -416,8 +422,8 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
     .labels_at = f->labels_at,
     .fill = s->stage.augment.fill,
     .fill_value = s->stage.augment.fill_value,
-    .standardise = s->stage.augments && m->conversion.norm == CAPL_NORM_STANDARDISE && m->conversion.type != CAPL_PIXEL_U8,
-    .type = m->conversion.type,
+    .standardise = s->stage.augments && m->conversion.norm == CAPL_NORM_STANDARDISE
+    && m->conversion.type != CAPL_PIXEL_U8, .type = m->conversion.type,
   };
 }
 

@@ -15,8 +15,10 @@ void feed_needs_add(feed_needs *needs, const capl_augment_options *options)
 {
   for (int op = CAPL_AUGMENT_PERSPECTIVE; op < CAPL_AUGMENT_OPS; op++)
     needs->more |= augment_is_asked_for(options, (capl_augment_op)op);
-  needs->filters |= augment_is_asked_for(options, CAPL_AUGMENT_GAMMA) || augment_is_asked_for(options, CAPL_AUGMENT_BLUR);
-  needs->bends |= augment_is_asked_for(options, CAPL_AUGMENT_PERSPECTIVE) || augment_is_asked_for(options, CAPL_AUGMENT_ELASTIC);
+  needs->filters |= augment_is_asked_for(options, CAPL_AUGMENT_GAMMA)
+      || augment_is_asked_for(options, CAPL_AUGMENT_BLUR);
+  needs->bends |= augment_is_asked_for(options, CAPL_AUGMENT_PERSPECTIVE)
+      || augment_is_asked_for(options, CAPL_AUGMENT_ELASTIC);
   needs->mixes |= capl_augment_mixes(options);
 }
 
@@ -41,7 +43,8 @@ static void write_more(const capl_augment_draw *d, capl_feed_more *more)
   memcpy(more->blur_weight, d->blur_weight, sizeof more->blur_weight);
 }
 
-void feed_row_write(const capl_augment_draw *d, const capl_affine *to, int height, int width, uint32_t image, const feed_place *place)
+void feed_row_write(const capl_augment_draw *d, const capl_affine *to, int height, int width, uint32_t image,
+                    const feed_place *place)
 {
   capl_feed_row *row = place->row;
   *row = (capl_feed_row){

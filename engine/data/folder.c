@@ -36,7 +36,8 @@ static void folder_title(const image_set *set, uint32_t i, char *out, size_t roo
 static capl_status folder_encoded(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes)
 {
   file_bytes file;
-  if (strlen(set->where) + strlen(texts_get(&set->name, i)) + 1 >= NAME_ROOM) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", title);
+  if (strlen(set->where) + strlen(texts_get(&set->name, i)) + 1 >= NAME_ROOM)
+    return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", title);
   CAPL_TRY(file_bytes_read(title, &file));
   *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
   return CAPL_OK;

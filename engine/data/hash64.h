@@ -1,7 +1,7 @@
 /* hash64.h -- a fast 64-bit hash of bytes, for telling damage and change; no secret is safe with it.
 **
-** Four lanes of 8 bytes are multiplied and rotated, then folded; each call takes the last one's result, so that parts add
-** up. The values are kept in files of this machine only.
+** Four lanes of 8 bytes are multiplied and rotated, then folded; each call takes the last one's result, so that parts
+** add up. The values are kept in files of this machine only.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_HASH64_H

@@ -12,7 +12,8 @@ enum { LOOKED_AT = 4 }; /* samples */
 
 uint64_t identity_of_form(uint64_t h, const capl_source *source)
 {
-  uint32_t of[] = {source->count, (uint32_t)source->width, (uint32_t)source->height, (uint32_t)source->channels, (uint32_t)source->length};
+  uint32_t of[] = {source->count, (uint32_t)source->width, (uint32_t)source->height, (uint32_t)source->channels,
+                   (uint32_t)source->length};
   return hash64_bytes(h, of, sizeof of);
 }
 
@@ -29,7 +30,8 @@ static capl_status make_room(const capl_source *source, capl_sample *s)
   s->pixels = calloc((size_t)source->width * (size_t)source->height, (size_t)source->channels);
   s->labels = calloc((size_t)source->length + 1, sizeof *s->labels);
   bool fine = s->pixels && s->labels;
-  for (int i = 0; i < source->n_fields; i++) fine = (s->field[i] = calloc(1, capl_field_bytes(&source->field[i]))) && fine;
+  for (int i = 0; i < source->n_fields; i++)
+    fine = (s->field[i] = calloc(1, capl_field_bytes(&source->field[i]))) && fine;
   return fine ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for a sample");
 }
 

@@ -218,7 +218,8 @@ static capl_status read_error(const char *path)
   int reason = errno;
   char target[512];
   ssize_t n = reason == ENOENT ? readlink(path, target, sizeof target) : -1;
-  if (n > 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is a link to %.*s, which is not there", path, (int)n, target);
+  if (n > 0)
+    return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is a link to %.*s, which is not there", path, (int)n, target);
   return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", path, capl_errno_text(reason));
 }
 
@@ -232,7 +233,8 @@ static capl_status slurp(int fd, const char *path, file_bytes *file)
 {
   struct stat st;
   if (fstat(fd, &st) != 0) return read_error(path);
-  if (!S_ISREG(st.st_mode)) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is %s, not a file", path, kind_name(st.st_mode));
+  if (!S_ISREG(st.st_mode))
+    return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: it is %s, not a file", path, kind_name(st.st_mode));
   file->at = malloc((size_t)st.st_size + 1);
   if (!file->at) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %lld bytes", path, (long long)st.st_size);
   while (file->size < (size_t)st.st_size) {

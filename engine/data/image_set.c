@@ -67,8 +67,8 @@ static capl_status outside_charset(const image_set *set, uint32_t i, const char 
   for (const char *q = text; q < p; position++) q += capl_text_char(q) ? capl_text_char(q) : 1;
   char other = isupper((unsigned char)*p) ? (char)tolower((unsigned char)*p) : (char)toupper((unsigned char)*p);
   if (other != *p && strchr(set->base.charset, other)) snprintf(has, sizeof has, " (it has '%c')", other);
-  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has '%.*s' at position %d, which is not in the charset %s%s", whole_title(set, i, title), text,
-                   bytes ? bytes : 1, p, position, set->base.charset, has);
+  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has '%.*s' at position %d, which is not in the charset %s%s",
+                   whole_title(set, i, title), text, bytes ? bytes : 1, p, position, set->base.charset, has);
 }
 
 static capl_status wrong_length(const image_set *set, uint32_t i, const char *text)
@@ -76,9 +76,11 @@ static capl_status wrong_length(const image_set *set, uint32_t i, const char *te
   char title[TITLE_ROOM], least[24] = "";
   int shortest = capl_source_length_min(&set->base);
   if (shortest < set->base.length) snprintf(least, sizeof least, "%d to ", shortest);
-  if (!*text) return CAPL_FAIL(CAPL_EVALUE, "%s: its label is empty; expected %s%d characters", whole_title(set, i, title), least, set->base.length);
-  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has %d characters; expected %s%d", whole_title(set, i, title), text, count_chars(text),
-                   least, set->base.length);
+  if (!*text)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: its label is empty; expected %s%d characters", whole_title(set, i, title), least,
+                     set->base.length);
+  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has %d characters; expected %s%d", whole_title(set, i, title), text,
+                   count_chars(text), least, set->base.length);
 }
 
 static capl_status encode_label(const image_set *set, uint32_t i, const char *text, int32_t *ids)
@@ -96,7 +98,8 @@ capl_status image_set_set_label(capl_source *source, uint32_t i, const char *tex
 {
   image_set *set = (image_set *)source;
   if (source->length == 0)
-    return CAPL_FAIL(CAPL_ESTATE, "%s: labels need a charset; %s was called without one", set->where, set->kind->opener);
+    return CAPL_FAIL(CAPL_ESTATE, "%s: labels need a charset; %s was called without one", set->where,
+                     set->kind->opener);
   CAPL_TRY(texts_set(&set->label, i, text));
   texts_fold(&set->label, i, set->letters);
   int32_t ids[CAPL_LABEL_MAX];
@@ -161,9 +164,10 @@ static capl_status decode(const image_set *set, uint32_t i, int channels, capl_i
 static capl_status wrong_size(const image_set *set, uint32_t i, const capl_image *image)
 {
   char title[TITLE_ROOM];
-  CAPL_FAIL(CAPL_ESHAPE, "%s: the image is %d x %d px; expected %d x %d", whole_title(set, i, title), image->width, image->height,
-            set->base.width, set->base.height);
-  capl_error_hint("resize = true of %s stretches every image; on_error = \"skip\" of the loader leaves the file out", set->kind->opener);
+  CAPL_FAIL(CAPL_ESHAPE, "%s: the image is %d x %d px; expected %d x %d", whole_title(set, i, title), image->width,
+            image->height, set->base.width, set->base.height);
+  capl_error_hint("resize = true of %s stretches every image; on_error = \"skip\" of the loader leaves the file out",
+                  set->kind->opener);
   return CAPL_ESHAPE;
 }
 
@@ -185,11 +189,14 @@ capl_status image_set_read(capl_source *source, const capl_read *what, capl_imag
   if (source->n_widths) {
     int used, width = capl_source_width_of(source, i);
     resize_choose(scratch->width, scratch->height, source->height, &width, 1, &used);
-    status = resize_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width, source->height, to->pixels);
+    status = resize_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width,
+                           source->height, to->pixels);
     return status == CAPL_OK ? status : cannot_fit(set, i);
   }
-  if (!set->resize && (scratch->width != source->width || scratch->height != source->height)) return wrong_size(set, i, scratch);
-  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width, source->height, to->pixels);
+  if (!set->resize && (scratch->width != source->width || scratch->height != source->height))
+    return wrong_size(set, i, scratch);
+  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width,
+                        source->height, to->pixels);
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
@@ -246,7 +253,8 @@ static capl_status set_length(image_set *set, int length_min, int length)
   if (length < 1 || length > CAPL_LABEL_MAX)
     return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d; it must be 1..%d", set->where, length, CAPL_LABEL_MAX);
   if (length_min < 0 || length_min > length)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d..%d; the smaller number comes first", set->where, length_min, length);
+    return CAPL_FAIL(CAPL_EVALUE, "%s: label length is %d..%d; the smaller number comes first", set->where, length_min,
+                     length);
   set->base.length = length;
   set->base.length_min = length_min;
   return CAPL_OK;
@@ -275,15 +283,19 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   bool several = options->n_widths || options->width_step;
   if (several) CAPL_TRY(image_widths_set(set, options));
   if (!several && (base->width < 0 || base->height < 0 || !base->width != !base->height)) {
-    return CAPL_FAIL(CAPL_EVALUE, "%s: image size is %d x %d px; give both sides, or neither", set->where, base->width, base->height);
+    return CAPL_FAIL(CAPL_EVALUE, "%s: image size is %d x %d px; give both sides, or neither", set->where, base->width,
+                     base->height);
   }
-  if (base->channels != 1 && base->channels != 3) return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
+  if (base->channels != 1 && base->channels != 3)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
   if (!options->charset) return CAPL_OK;
-  CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable, options->length ? options->length : 4));
+  CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable,
+                      options->length ? options->length : 4));
   return capl_charset_expand(options->charset, base->charset);
 }
 
-capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where, const capl_folder_options *options, image_set **out)
+capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where,
+                          const capl_folder_options *options, image_set **out)
 {
   static const capl_folder_options defaults;
   image_set *set = calloc(1, size);

@@ -1,4 +1,5 @@
-/* image_set.h -- what folders, list files and databases of images share: names, labels, sizes, errors that name the file.
+/* image_set.h -- what folders, list files and databases of images share: names, labels, sizes, errors that name the
+** file.
 **
 ** A kind of set says where sample i is written down and how its bytes are got; all else is here: labels against a
 ** charset, decoding, stretching, the size of the first file.
@@ -44,7 +45,7 @@ struct image_set {
     .set_text = image_set_set_text, .text = image_set_text, .encoded = image_set_encoded,                         \
     .check_label = image_set_check_label, .title = image_set_title, .labels = image_set_labels,                   \
     .identity = image_set_identity,                                                            \
-    .set_labels = image_set_set_labels, .width_of = image_set_width_of, .used = image_set_used                                                                                                  \
+    .set_labels = image_set_set_labels, .width_of = image_set_width_of, .used = image_set_used \
   }
 capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
 void image_set_close(capl_source *source);
@@ -64,14 +65,15 @@ capl_status image_set_set_labels(capl_source *source, const char *charset, int l
 int image_set_width_of(const capl_source *source, uint32_t i);
 int image_set_used(const capl_source *source, const capl_read *what);
 
-/* image_widths.c: options of several widths, EVALUE; which one each image has, found by the headers. EINTERRUPT, EFORMAT: no image
-** can be read; ENOMEM. */
+/* image_widths.c: options of several widths, EVALUE; which one each image has, found by the headers. EINTERRUPT,
+** EFORMAT: no image can be read; ENOMEM. */
 capl_status image_widths_set(image_set *set, const capl_folder_options *options);
 capl_status image_widths_measure(image_set *set);
 
 /* A set of size bytes (its kind's struct, which begins with image_set), with options in force; options may be NULL.
 ** EVALUE naming where. */
-capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where, const capl_folder_options *options, image_set **out);
+capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where,
+                          const capl_folder_options *options, image_set **out);
 /* Once all names are there: the count, room for labels unless they are there, the size of the first image. */
 capl_status image_set_settle(image_set *set);
 

@@ -36,7 +36,8 @@ static capl_status check_widths(const image_set *set, const capl_folder_options 
   }
   for (int k = 0; k < o->n_widths; k++) {
     if (o->widths[k] < 1 || o->widths[k] > WIDTHS_PX_MAX || (k > 0 && o->widths[k] <= o->widths[k - 1]))
-      return CAPL_FAIL(CAPL_EVALUE, "%s: widths are 1..%d px in ascending order, not %d", set->where, WIDTHS_PX_MAX, o->widths[k]);
+      return CAPL_FAIL(CAPL_EVALUE, "%s: widths are 1..%d px in ascending order, not %d", set->where, WIDTHS_PX_MAX,
+                       o->widths[k]);
   }
   return CAPL_OK;
 }

@@ -1,9 +1,9 @@
 /* jpeg.c -- reads JPEG files through libjpeg-turbo: baseline and progressive, gray, YCbCr, RGB, CMYK and YCCK.
 **
 ** The frame header is looked at here first: what libjpeg would refuse in words of its own, or read although nobody
-** could rely on it (12 bits, arithmetic coding, lossless), is refused by name. libjpeg reports an error by calling back;
-** we jump out of it, and what must be released lives in a struct of the caller. Most of its warnings mean that pixels
-** are lost and gray ones are put in their place: those are errors too.
+** could rely on it (12 bits, arithmetic coding, lossless), is refused by name. libjpeg reports an error by calling
+** back; we jump out of it, and what must be released lives in a struct of the caller. Most of its warnings mean that
+** pixels are lost and gray ones are put in their place: those are errors too.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <setjmp.h>
@@ -34,7 +34,8 @@ static unsigned get_16(const uint8_t *p, bool little)
 
 static uint32_t get_32(const uint8_t *p, bool little)
 {
-  return little ? get_16(p, true) | (uint32_t)get_16(p + 2, true) << 16 : (uint32_t)get_16(p, false) << 16 | get_16(p + 2, false);
+  return little ? get_16(p, true) | (uint32_t)get_16(p + 2, true) << 16
+  : (uint32_t)get_16(p, false) << 16 | get_16(p + 2, false);
 }
 
 /* How the camera was held: tag 0x0112 of the first directory of the TIFF data in an EXIF segment; 1 = upright. */
@@ -97,9 +98,11 @@ static const char *refused_process(const jpeg_frame *frame)
 
 static capl_status check_frame(const uint8_t *bytes, size_t size, const char *name, jpeg_frame *frame)
 {
-  if (size < 4 || !find_frame(bytes, size, frame)) return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged JPEG: no frame header", name);
+  if (size < 4 || !find_frame(bytes, size, frame))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged JPEG: no frame header", name);
   const char *refused = refused_process(frame);
-  if (!refused && frame->precision != 8) refused = frame->precision == 12 ? "12 bits per channel" : "an odd number of bits per channel";
+  if (!refused && frame->precision != 8)
+    refused = frame->precision == 12 ? "12 bits per channel" : "an odd number of bits per channel";
   if (refused) {
     CAPL_FAIL(CAPL_EFORMAT, "%s: JPEG with %s, which is not read", name, refused);
     capl_error_hint("convert it first, for example with ImageMagick: convert %s PNG:NEW.png", name);
@@ -117,7 +120,8 @@ capl_status jpeg_probe(const uint8_t *bytes, size_t size, const char *name, capl
   jpeg_frame frame;
   CAPL_TRY(check_frame(bytes, size, name, &frame));
   bool turned = frame.orientation >= 5;
-  *info = (capl_image_info){"JPEG", turned ? frame.height : frame.width, turned ? frame.width : frame.height, frame.components};
+  *info = (capl_image_info){"JPEG", turned ? frame.height : frame.width, turned ? frame.width : frame.height,
+                            frame.components};
   return CAPL_OK;
 }
 
@@ -219,7 +223,8 @@ static capl_status decode(jpeg_reader *r, const uint8_t *bytes, size_t size, int
   if (!begin(r, bytes, size, channels)) return damaged(r);
   int has = r->jpeg.output_components;
   CAPL_TRY(image_check_size(r->name, r->jpeg.output_width, r->jpeg.output_height));
-  CAPL_TRY(capl_image_resize(r->image, (int)r->jpeg.output_width, (int)r->jpeg.output_height, has > channels ? has : channels));
+  CAPL_TRY(capl_image_resize(r->image, (int)r->jpeg.output_width, (int)r->jpeg.output_height,
+                             has > channels ? has : channels));
   if (!read_pixels(r)) return damaged(r);
   size_t n = (size_t)r->image->width * (size_t)r->image->height;
   if (has == 4) cmyk_to_rgb(r->image->pixels, n, r->jpeg.saw_Adobe_marker);
@@ -231,7 +236,8 @@ static capl_status decode(jpeg_reader *r, const uint8_t *bytes, size_t size, int
 /* ---- turning --------------------------------------------------------------------------------- */
 
 /* Upright pixel (x, y) of a width x height image is at this place of the file's. EXIF numbers the sides at which the
-** first row and the first column lie: 1 top left, 2 top right, 3 bottom right, 4 bottom left, 5..8 with both exchanged. */
+** first row and the first column lie: 1 top left, 2 top right, 3 bottom right, 4 bottom left, 5..8 with both
+** exchanged. */
 static size_t place(int orientation, int x, int y, int width, int height)
 {
   bool right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
@@ -252,7 +258,8 @@ static capl_status turn_upright(capl_image *image, int orientation, const char *
   memcpy(lying, image->pixels, bytes);
   uint8_t *to = image->pixels;
   for (int y = 0; y < height; y++) {
-    for (int x = 0; x < width; x++, to += channels) memcpy(to, lying + channels * place(orientation, x, y, width, height), channels);
+    for (int x = 0; x < width; x++, to += channels)
+      memcpy(to, lying + channels * place(orientation, x, y, width, height), channels);
   }
   free(lying);
   image->width = width;

@@ -22,7 +22,8 @@ bool capl_augment_knob(int i, capl_knob *knob)
   }
   const op_row *row = &augment_ops[i];
   bool ranged = row->kind == OP_RANGE;
-  *knob = (capl_knob){row->name, ranged ? CAPL_KNOB_RANGE : CAPL_KNOB_SHARE, row->offset, {row->idle, row->idle}, ranged ? i : -1};
+  *knob = (capl_knob){row->name, ranged ? CAPL_KNOB_RANGE : CAPL_KNOB_SHARE, row->offset, {row->idle, row->idle},
+                      ranged ? i : -1};
   return true;
 }
 
@@ -46,8 +47,8 @@ static capl_range range_between(const capl_knob *knob, capl_range a, capl_range 
   return (capl_range){between(a.lo, b.lo, share), between(a.hi, b.hi, share)};
 }
 
-static void move_range(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to, double share,
-                       capl_augment_options *out)
+static void move_range(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to,
+                       double share, capl_augment_options *out)
 {
   capl_range a = range_of(knob, from), b = range_of(knob, to);
   *(capl_range *)((char *)out + knob->offset) = range_between(knob, a, b, share);
@@ -58,8 +59,8 @@ static void move_range(const capl_knob *knob, const capl_augment_options *from, 
   out->coin[knob->op] = augment_is_on(b) && share > 0 ? to->coin[knob->op] : from->coin[knob->op];
 }
 
-static void move_share(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to, double share,
-                       capl_augment_options *out)
+static void move_share(const capl_knob *knob, const capl_augment_options *from, const capl_augment_options *to,
+                       double share, capl_augment_options *out)
 {
   float a = *(const float *)((const char *)from + knob->offset), b = *(const float *)((const char *)to + knob->offset);
   *(float *)((char *)out + knob->offset) = between(a, b, share);

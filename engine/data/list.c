@@ -41,7 +41,8 @@ static capl_status fit(const list_size *to, const capl_image *in, list_note *not
   int used = to->width;
   note->width = in->width;
   note->height = in->height;
-  if (to->n_widths == 0) return resize_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
+  if (to->n_widths == 0)
+    return resize_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
   note->w = resize_choose(in->width, in->height, to->height, to->widths, to->n_widths, &used);
   return resize_padded(in->pixels, in->width, in->height, to->channels, used, to->widths[note->w], to->height, pixels);
 }
@@ -65,7 +66,8 @@ static capl_status list_read(capl_source *source, const capl_read *what, capl_im
   list_note *note = &s->note[id];
   note->status = capl_error_last()->code;
   note->message = strdup(capl_error_last()->message);
-  if (!note->message) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", title_of(s, id, title));
+  if (!note->message)
+    return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to keep what is wrong with it", title_of(s, id, title));
   memset(to->pixels, 0, (size_t)source->width * (size_t)source->height * (size_t)source->channels);
   return CAPL_OK;
 }
@@ -107,7 +109,8 @@ static capl_status begin(uint32_t n, const list_size *size, list_source **out)
   static const capl_source_ops ops = {.read = list_read, .close = list_close, .name = list_name};
   *out = calloc(1, sizeof **out);
   if (!*out) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a list of %u files", n);
-  (*out)->base = (capl_source){.ops = &ops, .refs = 1, .width = size->width, .height = size->height, .channels = size->channels};
+  (*out)->base = (capl_source){.ops = &ops, .refs = 1, .width = size->width, .height = size->height,
+                               .channels = size->channels};
   (*out)->size = *size;
   (*out)->note = calloc((size_t)n + 1, sizeof *(*out)->note);
   if ((*out)->note) return CAPL_OK;

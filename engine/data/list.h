@@ -9,8 +9,9 @@
 
 #include "capl/data.h"
 
-/* What images are fitted to: stretched to width x height, or of n_widths widths (resize.h), of which width is the greatest. An
-** image of a narrower one lies at the beginning of its pixels, and nothing is said of what is behind it. */
+/* What images are fitted to: stretched to width x height, or of n_widths widths (resize.h), of which width is the
+** greatest. An image of a narrower one lies at the beginning of its pixels, and nothing is said of what is behind
+** it. */
 typedef struct {
   int width, height, channels;
   int n_widths;

@@ -77,7 +77,9 @@ static capl_status keep(reading *r, const char *path, const char *label)
 static capl_status read_tabs(reading *r)
 {
   csv *t = &r->table;
-  if (t->n_fields > 2) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has %d fields; a path, a TAB and a label are expected", t->name, t->line, t->n_fields);
+  if (t->n_fields > 2)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has %d fields; a path, a TAB and a label are expected", t->name, t->line,
+                     t->n_fields);
   if (t->n_fields == 1 && r->labels) return broken(r, "has no TAB between a path and a label");
   return keep(r, t->field[0], t->n_fields == 2 ? t->field[1] : NULL);
 }
@@ -97,16 +99,19 @@ static const char *const label_keys[] = {"label", "text", NULL};
 static capl_status no_text(const reading *r, const cJSON *value, const char *key, const char *example)
 {
   if (!value) return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: has no key \"%s\"", r->table.name, r->table.line, key);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: \"%s\" is no text; write \"%s\": \"%s\"", r->table.name, r->table.line, key, key, example);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: \"%s\" is no text; write \"%s\": \"%s\"", r->table.name, r->table.line, key,
+                   key, example);
 }
 
 static capl_status read_object(reading *r, const cJSON *object)
 {
   const capl_list_options *o = r->options;
-  if (!cJSON_IsObject(object)) return broken(r, "is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}");
+  if (!cJSON_IsObject(object))
+    return broken(r, "is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}");
   const cJSON *path = member(object, o->path_key, path_keys), *label = member(object, o->label_key, label_keys);
   if (!cJSON_IsString(path)) return no_text(r, path, o->path_key ? o->path_key : path_keys[0], "a.png");
-  if (!cJSON_IsString(label) && (r->labels || label)) return no_text(r, label, o->label_key ? o->label_key : label_keys[0], "0042");
+  if (!cJSON_IsString(label) && (r->labels || label))
+    return no_text(r, label, o->label_key ? o->label_key : label_keys[0], "0042");
   return keep(r, path->valuestring, label ? label->valuestring : NULL);
 }
 
@@ -151,7 +156,8 @@ static capl_status csv_columns(reading *r, int *path, int *label)
   *path = find_column(&r->table, o->path_key, path_keys);
   *label = find_column(&r->table, o->label_key, label_keys);
   if (*path < 0) return no_column(&r->table, o->path_key ? o->path_key : "path", "path");
-  if (*label < 0 && (r->labels || o->label_key)) return no_column(&r->table, o->label_key ? o->label_key : "label", "label");
+  if (*label < 0 && (r->labels || o->label_key))
+    return no_column(&r->table, o->label_key ? o->label_key : "label", "label");
   return CAPL_OK;
 }
 
@@ -205,7 +211,8 @@ static capl_status read_lines(reading *r, capl_list_format format)
   return r->out->path.count ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "%s: names no image", r->table.name);
 }
 
-capl_status list_lines_parse(const void *bytes, size_t size, const char *name, const capl_list_options *options, bool labels, list_lines *l)
+capl_status list_lines_parse(const void *bytes, size_t size, const char *name, const capl_list_options *options,
+                             bool labels, list_lines *l)
 {
   char head[1024] = "";
   memcpy(head, bytes, size < sizeof head - 1 ? size : sizeof head - 1);
@@ -261,7 +268,8 @@ static capl_status list_encoded(const image_set *set, uint32_t i, const char *ti
 {
   file_bytes file;
   const char *root = ((const list_source *)set)->root;
-  if (strlen(root) + strlen(texts_get(&set->name, i)) >= PATH_ROOM) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", title);
+  if (strlen(root) + strlen(texts_get(&set->name, i)) >= PATH_ROOM)
+    return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", title);
   CAPL_TRY(file_bytes_read(title, &file));
   *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
   return CAPL_OK;
@@ -300,7 +308,8 @@ static capl_status open_list(list_source *s, const char *file, const capl_list_o
 capl_status capl_source_list_new(const char *file, const capl_list_options *options, capl_source **source)
 {
   static const image_set_kind kind = {
-    .ops = IMAGE_SET_OPS, .opener = "data.list", .title = list_title, .place = list_place, .encoded = list_encoded, .fini = list_fini};
+    .ops = IMAGE_SET_OPS, .opener = "data.list", .title = list_title, .place = list_place, .encoded = list_encoded,
+    .fini = list_fini};
   static const capl_list_options defaults;
   image_set *set;
   if (!options) options = &defaults;

@@ -16,10 +16,11 @@ typedef struct {
 
 CAPL_API void list_lines_fini(list_lines *l);
 
-/* Reads a file; labels: each line must have one. Errors as capl_source_list_new; l is fini'd by the caller either way. */
+/* Reads a file; labels: each line must have one. Errors as capl_source_list_new; l is fini'd by the caller either
+** way. */
 CAPL_API capl_status list_lines_read(const char *file, const capl_list_options *options, bool labels, list_lines *l);
 /* The same of bytes that name stands for. */
-CAPL_API capl_status list_lines_parse(const void *bytes, size_t size, const char *name, const capl_list_options *options, bool labels,
-                                      list_lines *l);
+CAPL_API capl_status list_lines_parse(const void *bytes, size_t size, const char *name,
+                                      const capl_list_options *options, bool labels, list_lines *l);
 
 #endif

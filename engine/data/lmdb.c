@@ -40,7 +40,8 @@ static capl_status check_head(const char *where, int fd)
   ssize_t n = read(fd, head, sizeof head);
   if (n < 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", where, capl_errno_text(errno));
   if (n == 0) return no_database(where, "the file is empty");
-  if (n < (ssize_t)sizeof head || head[4] != 0xbeefc0de) return no_database(where, "its header is invalid, or it was written on another kind of machine");
+  if (n < (ssize_t)sizeof head || head[4] != 0xbeefc0de)
+    return no_database(where, "its header is invalid, or it was written on another kind of machine");
   if (head[5] != 1) return CAPL_FAIL(CAPL_EFORMAT, "%s: LMDB of version %u; version 1 is read", where, head[5]);
   return CAPL_OK;
 }
@@ -74,7 +75,8 @@ static capl_status start(const char *where, int *from, spawned *child)
   char program[PATH_ROOM];
   int ends[2];
   if (!library_program("capl-lmdb", program, sizeof program)) {
-    CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: the program capl-lmdb, which reads LMDB files, is not beside libcapl or in its folder capl", where);
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: the program capl-lmdb, which reads LMDB files, is not beside libcapl or in its "
+                                 "folder capl", where);
     capl_error_hint("install capl anew; CAPL_BACKEND_PATH names the folder of its parts");
     return CAPL_EUNSUPPORTED;
   }
@@ -90,7 +92,8 @@ static capl_status start(const char *where, int *from, spawned *child)
 
 static capl_status silent(const lmdb_stream *s, int ms)
 {
-  return CAPL_FAIL(CAPL_EIO, "%s: the LMDB reader process did not respond for %d seconds, after record %u", s->where, ms / 1000, s->count);
+  return CAPL_FAIL(CAPL_EIO, "%s: the LMDB reader process did not respond for %d seconds, after record %u", s->where,
+                   ms / 1000, s->count);
 }
 
 /* Until there is something to read, or the other end is closed. */
@@ -116,7 +119,8 @@ static capl_status listen_to(lmdb_stream *s, int from, int silence_ms, bool (*st
     if (status != CAPL_OK) break;
     n = read(from, bytes, CHUNK);
     if (n > 0) status = lmdb_stream_feed(s, bytes, (size_t)n);
-    if (n < 0 && errno != EINTR) status = CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", s->where, capl_errno_text(errno));
+    if (n < 0 && errno != EINTR)
+      status = CAPL_FAIL(CAPL_EIO, "%s: cannot be read: %s", s->where, capl_errno_text(errno));
   }
   free(bytes);
   return status;
@@ -127,9 +131,11 @@ static capl_status cut_off(const lmdb_stream *s, int how)
 {
   char cause[64];
   if (how == -1) snprintf(cause, sizeof cause, "ended");
-  else if (WIFSIGNALED(how)) snprintf(cause, sizeof cause, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
+  else if (WIFSIGNALED(how))
+    snprintf(cause, sizeof cause, "ended by signal %d (%s)", WTERMSIG(how), strsignal(WTERMSIG(how)));
   else snprintf(cause, sizeof cause, "ended with status %d", WEXITSTATUS(how));
-  CAPL_FAIL(CAPL_EFORMAT, "%s: the reader of LMDB files %s at record %u: the file is damaged or cut short", s->where, cause, s->count + 1);
+  CAPL_FAIL(CAPL_EFORMAT, "%s: the reader of LMDB files %s at record %u: the file is damaged or cut short", s->where,
+            cause, s->count + 1);
   capl_error_hint("copy it anew; 'mdb_dump -n' of lmdb-utils may save what is left of it");
   return CAPL_EFORMAT;
 }

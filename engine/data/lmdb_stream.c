@@ -19,7 +19,9 @@ void lmdb_stream_fini(lmdb_stream *s)
 /* The child's own fault, or that of whoever speaks in its place. */
 static capl_status nonsense(const lmdb_stream *s)
 {
-  return CAPL_FAIL(CAPL_EFORMAT, "%s: the LMDB reader process sent an invalid message after record %u; the file is damaged", s->where, s->count);
+  return CAPL_FAIL(CAPL_EFORMAT,
+                   "%s: the LMDB reader process sent an invalid message after record %u; the file is damaged", s->where,
+                   s->count);
 }
 
 static capl_status bad_record(const lmdb_stream *s, const char *what)
@@ -59,7 +61,8 @@ static capl_status begin_record(lmdb_stream *s)
   bool labelled = f->label != LMDB_NO_LABEL;
   if (labelled && f->label > LMDB_LABEL_MAX) return bad_record(s, "the label is longer than 4095 bytes");
   if (s->count > 0 && labelled != (texts_get(&s->label, 0) != NULL))
-    return bad_record(s, labelled ? "has a label, the records before it have none" : "has no label, the records before it have one");
+    return bad_record(s, labelled ? "has a label, the records before it have none"
+                      : "has no label, the records before it have one");
   CAPL_TRY(reserve(s));
   s->image_left = f->image;
   s->label_left = labelled ? f->label : 0;

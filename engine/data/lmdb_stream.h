@@ -1,7 +1,7 @@
 /* lmdb_stream.h -- what the reading child says of a database, and what its parent makes of that.
 **
-** A stream is a count, then that many records in order, then the end; or an error instead of what follows. Nothing in it
-** is trusted: the child works with files that may have been made to take it over.
+** A stream is a count, then that many records in order, then the end; or an error instead of what follows. Nothing in
+** it is trusted: the child works with files that may have been made to take it over.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_LMDB_STREAM_H
@@ -42,7 +42,8 @@ typedef struct {
 } lmdb_stream; /* start from {.where = …} */
 
 CAPL_API void lmdb_stream_fini(lmdb_stream *s);
-/* Takes the next bytes. EFORMAT naming where and the record: what the child reports, or bytes that are no such stream. */
+/* Takes the next bytes. EFORMAT naming where and the record: what the child reports, or bytes that are no such
+** stream. */
 CAPL_API capl_status lmdb_stream_feed(lmdb_stream *s, const void *bytes, size_t size);
 
 #endif

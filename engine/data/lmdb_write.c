@@ -128,7 +128,8 @@ static capl_status open_database(capl_lmdb_writer *w, const char *dir)
 {
   CAPL_TRY(set_paths(w, dir));
   CAPL_TRY(check_free(w));
-  if (mkdir(w->temporary, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", w->temporary, capl_errno_text(errno));
+  if (mkdir(w->temporary, 0777) != 0)
+    return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", w->temporary, capl_errno_text(errno));
   w->made = true;
   LMDB_TRY(w, mdb_env_create(&w->env));
   w->room = 256 << 20;
@@ -150,10 +151,13 @@ capl_status capl_lmdb_create(const char *dir, capl_lmdb_writer **writer)
 static capl_status check_record(const capl_lmdb_writer *w, size_t size, const char *text)
 {
   unsigned number = w->count + 1;
-  if (size < 1 || size > LMDB_IMAGE_MAX) return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: an image has 1 byte to 64 MiB, not %zu bytes", w->dir, number, size);
-  if (text && strlen(text) > LMDB_LABEL_MAX) return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: the label is longer than %d bytes", w->dir, number, LMDB_LABEL_MAX);
+  if (size < 1 || size > LMDB_IMAGE_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: an image has 1 byte to 64 MiB, not %zu bytes", w->dir, number, size);
+  if (text && strlen(text) > LMDB_LABEL_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: the label is longer than %d bytes", w->dir, number, LMDB_LABEL_MAX);
   if (w->count > 0 && w->labelled != (text != NULL))
-    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u has %s label, the records before it have %s", w->dir, number, text ? "a" : "no", text ? "none" : "one");
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u has %s label, the records before it have %s", w->dir, number,
+                     text ? "a" : "no", text ? "none" : "one");
   if (w->count >= LMDB_COUNT_MAX) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d records", w->dir, LMDB_COUNT_MAX);
   return CAPL_OK;
 }
@@ -194,7 +198,8 @@ capl_status capl_lmdb_commit(capl_lmdb_writer *w)
   LMDB_TRY(w, mdb_env_sync(w->env, 1));
   mdb_env_close(w->env);
   w->env = NULL;
-  if (rename(w->temporary, w->dir) != 0) return CAPL_FAIL(CAPL_EIO, "%s: cannot be put in place: %s", w->dir, capl_errno_text(errno));
+  if (rename(w->temporary, w->dir) != 0)
+    return CAPL_FAIL(CAPL_EIO, "%s: cannot be put in place: %s", w->dir, capl_errno_text(errno));
   w->committed = true;
   sync_parent(w->dir);
   return CAPL_OK;

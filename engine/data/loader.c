@@ -51,7 +51,8 @@ static void set_width(const capl_loader *l, slot *s)
   const capl_source *source = l->maker.source;
   s->list = loader_list_of(l, s->batch);
   s->width = source->n_widths ? source->widths[s->list] : source->width;
-  s->image_bytes = source->n_widths ? l->maker.image_bytes / (size_t)source->width * (size_t)s->width : l->maker.image_bytes;
+  s->image_bytes = source->n_widths ? l->maker.image_bytes / (size_t)source->width * (size_t)s->width
+      : l->maker.image_bytes;
 }
 
 static void open_slot(capl_loader *l, slot *s)
@@ -112,7 +113,8 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
   if (s->rows && l->needs.mixes) place.partner = feed_place_of(l, s, l->batch + row);
   if (s->mix) place.mix = s->mix + at;
   if (s->labels2 && length) place.labels2 = s->labels2 + at * length;
-  for (int i = 0; i < source->n_fields; i++) place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
+  for (int i = 0; i < source->n_fields; i++)
+    place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
   return place;
 }
 
@@ -276,7 +278,8 @@ static capl_status allocate_slot(const capl_loader *l, slot *s)
   s->ids = malloc(rows * sizeof *s->ids);
   s->lengths = malloc(rows * sizeof *s->lengths);
   if (l->widths.lists.n) s->used = malloc(rows * sizeof *s->used);
-  bool fine = s->ids && s->lengths && (s->used || !l->widths.lists.n) && allocate_fields(l, s) && (!l->needs.mixes || allocate_mix(l, s));
+  bool fine = s->ids && s->lengths && (s->used || !l->widths.lists.n) && allocate_fields(l, s)
+      && (!l->needs.mixes || allocate_mix(l, s));
   if (fine && l->feed) return CAPL_OK; /* the rest when it is known what travels (feed_begin) */
   if (bytes > 0) s->images = aligned(bytes);
   s->labels = malloc(rows * (size_t)(l->maker.source->length + 1) * sizeof *s->labels);
@@ -348,7 +351,8 @@ capl_status capl_loader_new(capl_source *source, const capl_loader_options *give
   capl_status status = copy_cache_dir(l, options->cache_dir);
   if (status == CAPL_OK && source->n_widths) status = plan_widths(l, source, options);
   if (status == CAPL_OK && options->feed) status = feed_new(l, options);
-  if (status == CAPL_OK && options->n_stages) status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
+  if (status == CAPL_OK && options->n_stages)
+    status = schedule_init(&l->stages, options->stages, options->n_stages, capl_loader_batches(l), source);
   if (status == CAPL_OK) status = build(l);
   if (status == CAPL_OK) {
     *loader = l;

@@ -105,8 +105,8 @@ void loader_quiesce(capl_loader *loader);
 /* Rows this rank gets from a position of the global order on, and batches. */
 uint64_t loader_rows_from(const capl_loader *loader, uint64_t start);
 uint64_t loader_batches_from(const capl_loader *loader, uint64_t start);
-/* Of this run of the epoch: the position of a row in the order of its batch's list; rows of a batch, of which the last ones
-** repeat samples of other ranks. */
+/* Of this run of the epoch: the position of a row in the order of its batch's list; rows of a batch, of which the last
+** ones repeat samples of other ranks. */
 uint32_t loader_position_of(const capl_loader *loader, uint64_t batch, int row);
 int loader_rows_of(const capl_loader *loader, uint64_t batch, int *repeats);
 /* Samples of all ranks in it; 0 for a rank alone, and where samples come once. */
@@ -138,7 +138,8 @@ capl_status loader_cache_begin(capl_loader *loader);
 capl_status feed_new(capl_loader *loader, const capl_loader_options *options);
 /* Waits for copies in flight; nothing is left. NULL is fine. */
 void feed_free(capl_loader *loader);
-/* At the beginning of an epoch, with idle threads: at the first, decides how the levels travel and makes room for that. */
+/* At the beginning of an epoch, with idle threads: at the first, decides how the levels travel and makes room for
+** that. */
 capl_status feed_begin(capl_loader *loader);
 /* How its batches come to the device, once that is known. Borrowed. */
 const char *feed_path(const capl_loader *loader);

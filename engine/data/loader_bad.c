@@ -25,8 +25,9 @@ static uint64_t bad_allowed(const capl_loader *l)
 static capl_status too_many_bad(const capl_loader *l, uint64_t met)
 {
   const bad_sample *first = bad_list_get(&l->bad, l->bad_until, 0);
-  CAPL_FAIL(CAPL_EFORMAT, "epoch %llu has met %llu bad samples; max_bad = %g of its %llu allows %llu", (unsigned long long)l->epoch,
-            (unsigned long long)met, l->max_bad, (unsigned long long)loader_rows_from(l, 0), (unsigned long long)bad_allowed(l));
+  CAPL_FAIL(CAPL_EFORMAT, "epoch %llu has met %llu bad samples; max_bad = %g of its %llu allows %llu",
+            (unsigned long long)l->epoch, (unsigned long long)met, l->max_bad,
+            (unsigned long long)loader_rows_from(l, 0), (unsigned long long)bad_allowed(l));
   if (first && first->message) capl_error_context("the first of them: %s", first->message);
   capl_error_hint("repair or remove them, or set max_bad of the loader to the share that may be replaced");
   return CAPL_EFORMAT;

@@ -57,8 +57,8 @@ static capl_status keep_if_it_fits(capl_loader *l)
 {
   int64_t bytes = bytes_of(l->maker.source), free_bytes = available();
   if (bytes > free_bytes / MEMORY_SHARE) {
-    snprintf(l->cached, sizeof l->cached, ", not cached: its %s are more than half of the %s of memory available", megabytes(bytes).text,
-             megabytes(free_bytes).text);
+    snprintf(l->cached, sizeof l->cached, ", not cached: its %s are more than half of the %s of memory available",
+             megabytes(bytes).text, megabytes(free_bytes).text);
     return CAPL_OK;
   }
   capl_status status = keep_in_memory(l);
@@ -71,7 +71,8 @@ static capl_status keep_in_memory_as_asked(capl_loader *l)
 {
   int64_t bytes = bytes_of(l->maker.source), free_bytes = available();
   if (bytes <= free_bytes) return keep_in_memory(l);
-  CAPL_FAIL(CAPL_ENOMEM, "cache is ram, but its %s are more than the %s of memory available", megabytes(bytes).text, megabytes(free_bytes).text);
+  CAPL_FAIL(CAPL_ENOMEM, "cache is ram, but its %s are more than the %s of memory available", megabytes(bytes).text,
+            megabytes(free_bytes).text);
   capl_error_hint("cache = \"disk\" keeps them in a file; \"none\" reads them anew in every epoch");
   return CAPL_ENOMEM;
 }

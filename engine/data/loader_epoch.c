@@ -5,10 +5,11 @@
 
 /* Two ways to share an epoch out, both in blocks of consecutive samples:
 **
-** evenly, for training: batch t of all ranks together ("a round") is `batch` x world samples, of which rank r takes block r.
-** All ranks get equally many batches. A smaller last round is cut into `parts` of nearly the same size, of which each
-** rank takes its share; of fewer samples than parts, the parts past the end repeat samples of the round.
-** once, for figures: the batches are those of a single process, and dealt out in turn; ranks may get one less, or none. */
+** evenly, for training: batch t of all ranks together ("a round") is `batch` x world samples, of which rank r takes
+** block r. All ranks get equally many batches. A smaller last round is cut into `parts` of nearly the same size, of
+** which each rank takes its share; of fewer samples than parts, the parts past the end repeat samples of the round.
+** once, for figures: the batches are those of a single process, and dealt out in turn; ranks may get one less, or
+** none. */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -46,7 +47,8 @@ static share share_of(const capl_loader *l, uint64_t count)
 
 /* ---- batches of one width each ----------------------------------------------------------------- */
 
-/* The plan's batches are rounds; those of a loader whose samples come once are batches, of which each world-th is ours. */
+/* The plan's batches are rounds; those of a loader whose samples come once are batches, of which each world-th is
+** ours. */
 static uint64_t stride(const capl_loader *l)
 {
   return l->once ? l->world : 1;
@@ -71,7 +73,8 @@ static uint64_t first_by_width(const capl_loader *l, uint64_t start)
 static uint64_t rows_by_width(const capl_loader *l, uint64_t start)
 {
   uint64_t rows = 0;
-  for (uint64_t i = first_by_width(l, start); i < l->widths.n_batches; i += stride(l)) rows += share_by_width(l, i).rows;
+  for (uint64_t i = first_by_width(l, start); i < l->widths.n_batches; i += stride(l))
+    rows += share_by_width(l, i).rows;
   return rows;
 }
 
@@ -174,8 +177,8 @@ capl_status loader_order_begin(capl_loader *l, const capl_loader_state *state)
   width_plan_begin(&l->widths, state->seed, state->epoch, loader_planned(l), l->drop_last);
   uint32_t at = width_plan_find(&l->widths, state->position);
   if (at == UINT32_MAX) {
-    CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of epoch %llu, which is not the start of a batch", (unsigned long long)state->position,
-              (unsigned long long)state->epoch);
+    CAPL_FAIL(CAPL_EVALUE, "the state is at sample %llu of epoch %llu, which is not the start of a batch",
+              (unsigned long long)state->position, (unsigned long long)state->epoch);
     capl_error_hint("with several widths, batch, shard and drop_last must equal those of the state");
     return CAPL_EVALUE;
   }

@@ -16,21 +16,27 @@ static capl_status check_parts(const capl_loader_options *o)
   if (o->parts < 0 || o->parts % world)
     return CAPL_FAIL(CAPL_EVALUE, "parts is %d; it is a multiple of the %lld ranks", o->parts, (long long)world);
   if (o->batch * world % o->parts == 0) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "%lld images of all ranks together make no %d parts of one size", (long long)(o->batch * world), o->parts);
+  return CAPL_FAIL(CAPL_EVALUE, "%lld images of all ranks together make no %d parts of one size",
+                   (long long)(o->batch * world), o->parts);
 }
 
 static capl_status check_numbers(const capl_loader_options *o)
 {
   if (o->batch < 1) return CAPL_FAIL(CAPL_EVALUE, "batch is %d; it must be at least 1", o->batch);
-  if (o->workers < 0 || o->workers > CAPL_WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, CAPL_WORKERS_MAX);
-  if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX) return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
-  if (!(o->max_bad >= 0 && o->max_bad <= 1)) return CAPL_FAIL(CAPL_EVALUE, "max_bad is %g; it is a share, 0..1", o->max_bad);
+  if (o->workers < 0 || o->workers > CAPL_WORKERS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "workers is %d; it must be 0..%d", o->workers, CAPL_WORKERS_MAX);
+  if (o->prefetch < 0 || o->prefetch > PREFETCH_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "prefetch is %d; it must be 0..%d", o->prefetch, PREFETCH_MAX);
+  if (!(o->max_bad >= 0 && o->max_bad <= 1))
+    return CAPL_FAIL(CAPL_EVALUE, "max_bad is %g; it is a share, 0..1", o->max_bad);
   if (o->world < 0 || (o->world ? o->rank < 0 || o->rank >= o->world : o->rank != 0)) {
     return CAPL_FAIL(CAPL_EVALUE, "rank %d of %d does not exist", o->rank, o->world);
   }
   CAPL_TRY(check_parts(o));
-  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16) return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
-  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD) return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
+  if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16)
+    return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
+  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD)
+    return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
   return CAPL_OK;
 }
 
@@ -47,7 +53,8 @@ static capl_status check_norm(const capl_loader_options *o, int channels)
 static capl_status check_cache(const capl_source *source, const capl_loader_options *o)
 {
   static const char *const names[] = {"auto", "none", "ram", "disk", "device"};
-  if (o->cache < CAPL_CACHE_AUTO || o->cache > CAPL_CACHE_DEVICE) return CAPL_FAIL(CAPL_EVALUE, "no cache %d", (int)o->cache);
+  if (o->cache < CAPL_CACHE_AUTO || o->cache > CAPL_CACHE_DEVICE)
+    return CAPL_FAIL(CAPL_EVALUE, "no cache %d", (int)o->cache);
   if (o->cache == CAPL_CACHE_AUTO || o->cache == CAPL_CACHE_NONE) return CAPL_OK;
   if (o->cache == CAPL_CACHE_DEVICE && !o->feed) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
@@ -75,7 +82,8 @@ static capl_status check_pin(const capl_loader_options *o)
 {
   if (o->pin < CAPL_PIN_AUTO || o->pin > CAPL_PIN_OFF) return CAPL_FAIL(CAPL_EVALUE, "no pin %d", (int)o->pin);
   if (o->pin != CAPL_PIN_ON || o->feed) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "pin is true, but batches are made on the host: only a GPU copies from page-locked memory");
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "pin is true, but batches are made on the host: only a GPU copies from page-locked "
+                               "memory");
   capl_error_hint("pin = \"auto\" locks memory where there is a GPU to copy from it");
   return CAPL_EUNSUPPORTED;
 }
@@ -84,11 +92,15 @@ static capl_status check_pin(const capl_loader_options *o)
 static capl_status check_widths(const capl_source *source, const capl_loader_options *o)
 {
   bool mixes = o->augment && capl_augment_mixes(o->augment);
-  for (int i = 0; i < o->n_stages; i++) mixes = mixes || (o->stages[i].augments && capl_augment_mixes(&o->stages[i].augment));
+  for (int i = 0; i < o->n_stages; i++)
+    mixes = mixes || (o->stages[i].augments && capl_augment_mixes(&o->stages[i].augment));
   if (!source->n_widths || (!mixes && o->cache != CAPL_CACHE_DEVICE)) return CAPL_OK;
-  if (mixes) CAPL_FAIL(CAPL_EUNSUPPORTED, "mixup and cutmix take two images of one size, and the source's have %d widths", source->n_widths);
+  if (mixes)
+    CAPL_FAIL(CAPL_EUNSUPPORTED, "mixup and cutmix take two images of one size, and the source's have %d widths",
+              source->n_widths);
   else CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is device, but the source's images have %d widths", source->n_widths);
-  capl_error_hint(mixes ? "width and height with resize = true of the source make them one" : "cache = \"auto\" keeps them in memory");
+  capl_error_hint(mixes ? "width and height with resize = true of the source make them one"
+                  : "cache = \"auto\" keeps them in memory");
   return CAPL_EUNSUPPORTED;
 }
 
@@ -96,8 +108,11 @@ static capl_status check_drop_last(const capl_source *source, const capl_loader_
 {
   int64_t ranks = o->world && !o->once ? o->world : 1;
   if (!o->drop_last || source->count >= o->batch * ranks) return CAPL_OK;
-  if (ranks > 1) CAPL_FAIL(CAPL_EVALUE, "batch is %d on each of %d ranks but there are only %u samples, so drop_last leaves no batch at all", o->batch, o->world, source->count);
-  else CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all", o->batch, source->count);
+  if (ranks > 1)
+    CAPL_FAIL(CAPL_EVALUE, "batch is %d on each of %d ranks but there are only %u samples, so drop_last leaves no "
+                           "batch at all", o->batch, o->world, source->count);
+  else CAPL_FAIL(CAPL_EVALUE, "batch is %d but there are only %u samples, so drop_last leaves no batch at all",
+                 o->batch, source->count);
   capl_error_hint("set drop_last = false or a smaller batch");
   return CAPL_EVALUE;
 }

@@ -65,7 +65,8 @@ capl_status capl_loader_stage_at(const capl_loader *l, uint64_t step, capl_stage
 {
   if (l->stages.n == 0) {
     const row_stage *s = &l->stage;
-    *values = (capl_stage_values){.share = 1, .augments = s->augments, .augment = s->augment, .eases = s->eases, .difficulty = s->difficulty};
+    *values = (capl_stage_values){.share = 1, .augments = s->augments, .augment = s->augment, .eases = s->eases,
+                                  .difficulty = s->difficulty};
   } else {
     schedule_at(&l->stages, step, values);
   }
@@ -74,7 +75,8 @@ capl_status capl_loader_stage_at(const capl_loader *l, uint64_t step, capl_stage
 
 capl_status capl_loader_stage_values(const capl_loader *l, int stage, capl_stage_values *values)
 {
-  if (stage < 0 || stage >= l->stages.n) return CAPL_FAIL(CAPL_EVALUE, "there is no stage %d; the loader has %d", stage + 1, l->stages.n);
+  if (stage < 0 || stage >= l->stages.n)
+    return CAPL_FAIL(CAPL_EVALUE, "there is no stage %d; the loader has %d", stage + 1, l->stages.n);
   schedule_target(&l->stages, stage, values);
   return CAPL_OK;
 }

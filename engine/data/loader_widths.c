@@ -29,7 +29,8 @@ static uint32_t batches_of(const row_lists *lists, int k, uint64_t global_batch,
   return (uint32_t)(drop_last ? n / global_batch : (n + global_batch - 1) / global_batch);
 }
 
-capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last, bool mixed)
+capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last,
+                            bool mixed)
 {
   row_lists *lists = &plan->lists;
   lists->n = source->n_widths;
@@ -58,7 +59,8 @@ static width_batch cut(const width_plan *plan, uint32_t i, uint64_t global_batch
   int k = 0;
   for (uint32_t n; i >= (n = batches_of(lists, k, global_batch, drop_last)); k++) i -= n;
   uint64_t first = i * global_batch, left = lists->first[k + 1] - lists->first[k] - first;
-  return (width_batch){.width = k, .first = (uint32_t)first, .count = (uint32_t)(left < global_batch ? left : global_batch)};
+  return (width_batch){.width = k, .first = (uint32_t)first,
+                       .count = (uint32_t)(left < global_batch ? left : global_batch)};
 }
 
 void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t global_batch, bool drop_last)

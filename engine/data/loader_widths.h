@@ -1,7 +1,7 @@
 /* loader_widths.h -- the order of an epoch whose batches each have one of several widths.
 **
-** Samples of a width are a list of their own, in an order of its own; it is cut into batches (of all ranks), of which the
-** last may be smaller; the batches of all lists come in one more order. All are functions of (seed, epoch).
+** Samples of a width are a list of their own, in an order of its own; it is cut into batches (of all ranks), of which
+** the last may be smaller; the batches of all lists come in one more order. All are functions of (seed, epoch).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_LOADER_WIDTHS_H
@@ -24,7 +24,8 @@ typedef struct {
 } width_plan;
 
 /* Sorts the samples of a source with several widths; global_batch: rows of a batch of all ranks. ENOMEM. */
-capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last, bool mixed);
+capl_status width_plan_init(width_plan *plan, const capl_source *source, uint64_t global_batch, bool drop_last,
+                            bool mixed);
 void width_plan_fini(width_plan *plan);
 /* The batches of an epoch. */
 void width_plan_begin(width_plan *plan, uint64_t seed, uint64_t epoch, uint64_t global_batch, bool drop_last);

@@ -162,8 +162,9 @@ static bool write_image(png_writer *w, const uint8_t *pixels, int width, int hei
   /* Small noisy images: unfiltered rows at the fastest level take a third of the time and fewer bytes. */
   png_set_compression_level(w->png, 1);
   png_set_filter(w->png, 0, PNG_FILTER_NONE);
-  png_set_IHDR(w->png, w->info, (png_uint_32)width, (png_uint_32)height, 8, channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
-               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_IHDR(w->png, w->info, (png_uint_32)width, (png_uint_32)height, 8,
+               channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
   png_write_info(w->png, w->info);
   for (int y = 0; y < height; y++) png_write_row(w->png, pixels + (size_t)y * (size_t)(width * channels));
   png_write_end(w->png, NULL);

@@ -65,7 +65,8 @@ static size_t larger(int a, int b)
   return (size_t)(a > b ? a : b);
 }
 
-capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, uint8_t *out)
+capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height,
+                         uint8_t *out)
 {
   if (in_width == width && in_height == height) {
     memcpy(out, in, (size_t)width * (size_t)height * (size_t)channels);
@@ -96,7 +97,8 @@ int resize_choose(int in_width, int in_height, int height, const int *widths, in
 static uint8_t edge_level(const uint8_t *image, int width, int height, int channels, int c)
 {
   int count[256] = {0}, below = 0, level = 0;
-  for (int y = 0; y < height; y++) count[image[((size_t)y * (size_t)width + (size_t)width - 1) * (size_t)channels + (size_t)c]]++;
+  for (int y = 0; y < height; y++)
+    count[image[((size_t)y * (size_t)width + (size_t)width - 1) * (size_t)channels + (size_t)c]]++;
   while ((below += count[level]) * 2 < height) level++;
   return (uint8_t)level;
 }
@@ -113,7 +115,8 @@ static void spread_rows(uint8_t *out, int used, int width, int height, int chann
   }
 }
 
-capl_status resize_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height, uint8_t *out)
+capl_status resize_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height,
+                          uint8_t *out)
 {
   CAPL_TRY(resize_image(in, in_width, in_height, channels, used, height, out));
   if (used < width) spread_rows(out, used, width, height, channels);

@@ -11,14 +11,16 @@ enum { FIT_SHRINK_MAX = 64 }; /* times smaller, per side */
 /* out (height,width,C): in, stretched to that size with Pillow's BICUBIC filter (a = -0.5, wider when shrinking);
 ** a copy when the sizes are equal. out is never in's memory. EVALUE for an
 ** image more than FIT_SHRINK_MAX times as wide or high; ENOMEM. */
-CAPL_API capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height, uint8_t *out);
+CAPL_API capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height,
+                                  uint8_t *out);
 
-/* Where an image goes that keeps its proportions: at `height`, in the narrowest of the n ascending widths that holds it;
-** what is wider than the last is squeezed into it. -> number of the width; *used: px that the image takes of it. */
+/* Where an image goes that keeps its proportions: at `height`, in the narrowest of the n ascending widths that holds
+** it; what is wider than the last is squeezed into it. -> number of the width; *used: px that the image takes of it. */
 CAPL_API int resize_choose(int in_width, int in_height, int height, const int *widths, int n, int *used);
 /* out (height,width,C): in, fitted to used x height on the left; to the right of it the colour of its right edge (per
 ** channel the median), so that nothing begins where the image ends. Errors as resize_image. */
-CAPL_API capl_status resize_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width, int height, uint8_t *out);
+CAPL_API capl_status resize_padded(const uint8_t *in, int in_width, int in_height, int channels, int used, int width,
+                                   int height, uint8_t *out);
 
 /* Gray to RGB and back (luma); a copy when both have equally many channels, 1 or 3. */
 CAPL_API void resize_channels(const uint8_t *in, size_t n_pixels, int in_channels, int channels, uint8_t *out);

@@ -1,4 +1,5 @@
-/* scan.c -- looks at every file of a source once, on several threads: what it is, whether it can be read, which are the same.
+/* scan.c -- looks at every file of a source once, on several threads: what it is, whether it can be read, which are the
+** same.
 **
 ** Files of which a 64-bit hash is the same are read once more and compared byte by byte, or pixel by pixel.
 ** SPDX-License-Identifier: Apache-2.0
@@ -144,7 +145,8 @@ static capl_status scan_all(capl_scan *scan, int threads, bool (*stop)(void))
 {
   pthread_t thread[CAPL_WORKERS_MAX];
   int started = 0;
-  while (started + 1 < threads && capl_thread_start(&thread[started], "capl-scan", run_thread, scan) == CAPL_OK) started++;
+  while (started + 1 < threads && capl_thread_start(&thread[started], "capl-scan", run_thread, scan) == CAPL_OK)
+    started++;
   scan_tickets(scan, stop);
   while (started > 0) pthread_join(thread[--started], NULL);
   return atomic_load(&scan->give_up) ? CAPL_FAIL(CAPL_EINTERRUPT, "interrupted") : CAPL_OK;
@@ -162,14 +164,16 @@ void capl_scan_free(capl_scan *scan)
 capl_status capl_scan_new(capl_source *source, bool pixels, int threads, bool (*stop)(void), capl_scan **out)
 {
   if (!source->ops->encoded) return CAPL_FAIL(CAPL_ESTATE, "this source has no files");
-  if (threads < 0 || threads > CAPL_WORKERS_MAX) return CAPL_FAIL(CAPL_EVALUE, "0 to %d threads, got %d", CAPL_WORKERS_MAX, threads);
+  if (threads < 0 || threads > CAPL_WORKERS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "0 to %d threads, got %d", CAPL_WORKERS_MAX, threads);
   capl_scan *scan = calloc(1, sizeof *scan);
   if (!scan) return CAPL_FAIL(CAPL_ENOMEM, "no memory to check %u files", source->count);
   scan->source = capl_source_ref(source);
   scan->pixels = pixels;
   scan->count = source->count;
   scan->facts = calloc(source->count, sizeof *scan->facts);
-  capl_status status = scan->facts ? scan_all(scan, threads, stop) : CAPL_FAIL(CAPL_ENOMEM, "no memory to check %u files", source->count);
+  capl_status status = scan->facts ? scan_all(scan, threads, stop)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory to check %u files", source->count);
   if (status == CAPL_OK) *out = scan;
   else capl_scan_free(scan);
   return status;
@@ -268,8 +272,8 @@ static capl_status compare(comparison *c, const key *earlier, bool *same, bool *
   return CAPL_OK;
 }
 
-/* Adds the pair of the last of some keys with equal hashes and the first of them that it is the same as, if there is one; of
-** two scans only what lies across them. */
+/* Adds the pair of the last of some keys with equal hashes and the first of them that it is the same as, if there is
+** one; of two scans only what lies across them. */
 static capl_status add_pair(comparison *c, const key *first, const key *last, capl_same *pairs, uint32_t *found)
 {
   if (first == last || (c->b && (first->second || !last->second))) return CAPL_OK;

@@ -39,7 +39,8 @@ static int stage_of(const schedule *s, uint64_t step)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* sin(pi x / 2) for x in 0..1, to the last bits of a double, by its series: the C library's is not the same everywhere. */
+/* sin(pi x / 2) for x in 0..1, to the last bits of a double, by its series: the C library's is not the same
+** everywhere. */
 static double quarter_sine(double x)
 {
   double angle = x * 1.57079632679489661923, square = angle * angle, term = angle, sum = angle;
@@ -96,7 +97,8 @@ void schedule_target(const schedule *s, int i, capl_stage_values *v)
 /* Between what was and what the stage wants. */
 static void mix_values(const capl_stage_values *before, double share, capl_stage_values *v)
 {
-  capl_augment_between(before->augments ? &before->augment : NULL, v->augments ? &v->augment : NULL, share, &v->augment);
+  capl_augment_between(before->augments ? &before->augment : NULL, v->augments ? &v->augment : NULL, share,
+                       &v->augment);
   v->difficulty = difficulty_between(&before->difficulty, &v->difficulty, share);
   v->augments = v->augments || before->augments;
   v->eases = v->eases || before->eases;
@@ -128,16 +130,18 @@ static capl_status check_difficulty(const capl_stage *stage, int i, const capl_s
 {
   const capl_difficulty *d = &stage->difficulty;
   if (!stage->eases) return CAPL_OK;
-  if (source->shortest == 0) return CAPL_FAIL(CAPL_EVALUE, "stage %d: the source has no difficulty; only data.captcha has one", i + 1);
+  if (source->shortest == 0)
+    return CAPL_FAIL(CAPL_EVALUE, "stage %d: the source has no difficulty; only data.captcha has one", i + 1);
   if (source->fixed) {
-    CAPL_FAIL(CAPL_EVALUE, "stage %d: the source is fixed, the same images in every epoch, and difficulty would change them", i + 1);
+    CAPL_FAIL(CAPL_EVALUE, "stage %d: the source is fixed, the same images in every epoch, and difficulty would "
+                           "change them", i + 1);
     capl_error_hint("leave out fixed = true of the training source");
     return CAPL_EVALUE;
   }
   int lo = d->length_lo ? d->length_lo : source->shortest, hi = d->length_hi ? d->length_hi : source->length;
   if (lo > hi || lo < source->shortest || hi > source->length) {
-    CAPL_FAIL(CAPL_EVALUE, "stage %d: length is %d to %d; the source draws %d to %d characters", i + 1, lo, hi, source->shortest,
-              source->length);
+    CAPL_FAIL(CAPL_EVALUE, "stage %d: length is %d to %d; the source draws %d to %d characters", i + 1, lo, hi,
+              source->shortest, source->length);
     capl_error_hint("length = {shortest, longest} of data.captcha is the widest range that a stage can have");
     return CAPL_EVALUE;
   }
@@ -153,7 +157,8 @@ static capl_status check_difficulty(const capl_stage *stage, int i, const capl_s
 static capl_status check_stage(const schedule *s, const capl_stage *stage, int i, const capl_source *source)
 {
   bool first = stage->from == CAPL_FROM_EPOCH && stage->at == 1;
-  if (i == 0 && (!first || stage->ramp != 0)) return CAPL_FAIL(CAPL_EVALUE, "stage 1 starts with the run and has no ramp");
+  if (i == 0 && (!first || stage->ramp != 0))
+    return CAPL_FAIL(CAPL_EVALUE, "stage 1 starts with the run and has no ramp");
   if (stage->from < CAPL_FROM_EPOCH || stage->from > CAPL_FROM_METRIC || stage->shape < CAPL_RAMP_LINEAR ||
       stage->shape > CAPL_RAMP_COSINE) {
     return CAPL_FAIL(CAPL_EVALUE, "stage %d: no such beginning or shape of a ramp", i + 1);
@@ -190,8 +195,8 @@ static capl_status check_order(const schedule *s)
                        (unsigned long long)s->since[i], last + 1, (unsigned long long)s->since[last]);
     double room = (double)(s->since[i] - s->since[last]);
     if (i == last + 1 && ramp_of(s, last) > room)
-      return CAPL_FAIL(CAPL_EVALUE, "the ramp of stage %d takes %g steps, but stage %d starts %g steps after it", last + 1,
-                       ramp_of(s, last), i + 1, room);
+      return CAPL_FAIL(CAPL_EVALUE, "the ramp of stage %d takes %g steps, but stage %d starts %g steps after it",
+                       last + 1, ramp_of(s, last), i + 1, room);
     last = i;
   }
   return CAPL_OK;
@@ -231,7 +236,8 @@ static capl_status set_stages(schedule *s, const capl_stage *stages, const capl_
 capl_status schedule_init(schedule *s, const capl_stage *stages, int n, uint64_t batches, const capl_source *source)
 {
   *s = (schedule){0};
-  if (n < 1 || n > CAPL_STAGES_MAX) return CAPL_FAIL(CAPL_EVALUE, "a schedule has 1 to %d stages, not %d", CAPL_STAGES_MAX, n);
+  if (n < 1 || n > CAPL_STAGES_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "a schedule has 1 to %d stages, not %d", CAPL_STAGES_MAX, n);
   s->stage = calloc((size_t)n, sizeof *s->stage);
   s->since = calloc((size_t)n, sizeof *s->since);
   if (!s->stage || !s->since) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d stages", n);
@@ -251,10 +257,13 @@ void schedule_fini(schedule *s)
 
 capl_status schedule_reached(schedule *s, int stage, uint64_t step)
 {
-  if (stage < 0 || stage >= s->n) return CAPL_FAIL(CAPL_EVALUE, "there is no stage %d; the schedule has %d", stage + 1, s->n);
-  if (s->stage[stage].from != CAPL_FROM_METRIC) return CAPL_FAIL(CAPL_EVALUE, "stage %d waits for no metric", stage + 1);
+  if (stage < 0 || stage >= s->n)
+    return CAPL_FAIL(CAPL_EVALUE, "there is no stage %d; the schedule has %d", stage + 1, s->n);
+  if (s->stage[stage].from != CAPL_FROM_METRIC)
+    return CAPL_FAIL(CAPL_EVALUE, "stage %d waits for no metric", stage + 1);
   if (s->since[stage] != SCHEDULE_NEVER)
-    return CAPL_FAIL(CAPL_EVALUE, "stage %d has begun, after %llu steps", stage + 1, (unsigned long long)s->since[stage]);
+    return CAPL_FAIL(CAPL_EVALUE, "stage %d has begun, after %llu steps", stage + 1,
+                     (unsigned long long)s->since[stage]);
   for (int i = s->n - 1; i > stage; i--) {
     if (s->since[i] <= step)
       return CAPL_FAIL(CAPL_EVALUE, "stage %d comes too late: stage %d has begun, after %llu steps", stage + 1, i + 1,
@@ -268,7 +277,8 @@ capl_status schedule_restore(schedule *s, const uint64_t *since)
 {
   for (int i = 0; i < s->n; i++) {
     if (s->stage[i].from == CAPL_FROM_METRIC || since[i] == s->since[i]) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "stage %d starts after %llu steps, in the state after %llu: the state is of another schedule",
+    return CAPL_FAIL(CAPL_EVALUE,
+                     "stage %d starts after %llu steps, in the state after %llu: the state is of another schedule",
                      i + 1, (unsigned long long)s->since[i], (unsigned long long)since[i]);
   }
   memcpy(s->since, since, (size_t)s->n * sizeof *since);

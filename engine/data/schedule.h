@@ -19,8 +19,8 @@ typedef struct {
 
 #define SCHEDULE_NEVER UINT64_MAX
 
-/* Copies the stages, whose augmentations have been checked. batches: of an epoch. EVALUE naming the stage (from 1) that contradicts another one, the source or
-** itself; ENOMEM. schedule_fini frees, also what a failed init left. */
+/* Copies the stages, whose augmentations have been checked. batches: of an epoch. EVALUE naming the stage (from 1) that
+** contradicts another one, the source or itself; ENOMEM. schedule_fini frees, also what a failed init left. */
 capl_status schedule_init(schedule *s, const capl_stage *stages, int n, uint64_t batches, const capl_source *source);
 void schedule_fini(schedule *s);
 

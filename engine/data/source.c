@@ -112,7 +112,8 @@ capl_status capl_source_check_label(const capl_source *source, uint32_t i)
 void capl_source_characters(const capl_source *source, char characters[256])
 {
   bool seen[256] = {false};
-  uint32_t n = source->ops->text ? source->count : 0; /* what is drawn has no end of samples, and no labels to look at */
+  uint32_t n = source->ops->text ? source->count : 0; /* what is drawn has no end of samples, and no labels to look
+                                                      ** at */
   for (uint32_t i = 0; i < n; i++) {
     const char *text = capl_source_text(source, i);
     for (; text && *text; text++) seen[(unsigned char)*text] = true;
@@ -163,7 +164,8 @@ capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *
   return source->ops->encoded(source, i, bytes);
 }
 
-capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
+capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch,
+                                  const capl_sample *to)
 {
   CAPL_TRY(check_id(source, what->id));
   return source->ops->read(source, what, scratch, to);

@@ -30,7 +30,8 @@ typedef struct {
   void (*close)(capl_source *source); /* frees source itself too */
   const char *(*name)(const capl_source *source, uint32_t i); /* NULL = no files */
   capl_status (*set_label)(capl_source *source, uint32_t i, const char *text); /* NULL = has its own */
-  void (*title)(const capl_source *source, uint32_t i, char *out, size_t room); /* what messages begin with; NULL = the name */
+  /* what messages begin with; NULL = the name */
+  void (*title)(const capl_source *source, uint32_t i, char *out, size_t room);
   capl_status (*set_text)(capl_source *source, uint32_t i, const char *text); /* NULL = no files */
   const char *(*text)(const capl_source *source, uint32_t i); /* the label as it was given; NULL = none are */
   capl_status (*check_label)(const capl_source *source, uint32_t i); /* NULL = they are always right */
@@ -38,7 +39,8 @@ typedef struct {
   /* The labels alone, by many threads; NULL = they are part of the sample, the same in every run. */
   capl_status (*labels)(capl_source *source, uint32_t i, int32_t *labels);
   /* What read would copy, where it lies already: at->pixels and at->field become places that stay as they are until the
-  ** source is closed; at->labels are written. lent: false = this sample must be read. By many threads; NULL = all must. */
+  ** source is closed; at->labels are written. lent: false = this sample must be read. By many threads; NULL = all
+  ** must. */
   capl_status (*borrow)(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent);
   /* Hashes: of where the files are and how they are read, or of what a generator was asked for; and of all that would
   ** change what is read. NULL = nothing tells whether samples are those of another run. */
@@ -46,7 +48,8 @@ typedef struct {
   /* Of sources with several widths: which one a sample has; px of it that the image takes. By many threads. */
   int (*width_of)(const capl_source *source, uint32_t id);
   int (*used)(const capl_source *source, const capl_read *what);
-  /* Holds labels against a charset from now on, or against another length (charset NULL); NULL = they are what they are. */
+  /* Holds labels against a charset from now on, or against another length (charset NULL); NULL = they are what they
+  ** are. */
   capl_status (*set_labels)(capl_source *source, const char *charset, int length_min, int length);
   /* The source whose samples these are, and the number of sample *id there; NULL = its own. */
   capl_source *(*root)(capl_source *source, uint32_t *id);
@@ -68,7 +71,8 @@ struct capl_source {
 };
 
 /* capl_source_read with the caller's own scratch image. */
-CAPL_API capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to);
+CAPL_API capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch,
+                                           const capl_sample *to);
 /* Where sample i lies, as messages begin: "list.tsv:12: set/a.png". Returns out. */
 const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room);
 /* The bytes of sample i's file. ESTATE for a source without files. Thread-safe. */

@@ -69,7 +69,8 @@ static capl_status subset_labels(capl_source *source, uint32_t i, int32_t *label
   return s->parent->ops->labels(s->parent, s->id[i], labels);
 }
 
-static capl_status subset_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+static capl_status subset_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
+                                 bool *lent)
 {
   subset_source *s = (subset_source *)source;
   capl_read of_parent = *what;
@@ -130,7 +131,8 @@ capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint
 {
   if (count == 0) return CAPL_FAIL(CAPL_EVALUE, "a subset needs at least one sample");
   for (uint32_t i = 0; i < count; i++) {
-    if (id[i] >= parent->count) return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id[i], parent->count);
+    if (id[i] >= parent->count)
+      return CAPL_FAIL(CAPL_EVALUE, "sample %u does not exist; the source has %u", id[i], parent->count);
   }
   subset_source *s = malloc(sizeof *s);
   uint32_t *copy = malloc(count * sizeof *copy);

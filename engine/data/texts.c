@@ -91,7 +91,8 @@ const char *texts_get(const texts *t, uint32_t i)
 void texts_fold(texts *t, uint32_t i, capl_case letters)
 {
   char *c = letters == CAPL_CASE_KEEP || !texts_get(t, i) ? NULL : t->bytes + t->at[i];
-  for (; c && *c; c++) *c = (char)(letters == CAPL_CASE_UPPER ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
+  for (; c && *c; c++)
+    *c = (char)(letters == CAPL_CASE_UPPER ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
 }
 
 static int by_bytes(const void *a, const void *b, void *bytes)

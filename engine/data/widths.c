@@ -38,8 +38,8 @@ static int median_place(const stock *s, uint32_t n)
   return k + 1;
 }
 
-/* How far widths of batches go: to the widest image that is not half as wide again as nearly all are, nor thrice as wide as the
-** one in the middle. */
+/* How far widths of batches go: to the widest image that is not half as wide again as nearly all are, nor thrice as
+** wide as the one in the middle. */
 static int widest_usual(const stock *s, uint32_t n)
 {
   uint32_t left = n / 100;
@@ -131,7 +131,8 @@ static int with_room(stock *s, const int *px, uint32_t n, int *widths)
   count_images(s, px, n);
   while (s->n > 1 && s->images[s->n - 1] == 0) s->n--;
   int usual = widest_usual(s, n);
-  for (int k = usual; k < s->n; k++) s->images[usual - 1] += s->images[k], s->px[usual - 1] += (uint64_t)s->images[k] * (uint64_t)(usual * s->step);
+  for (int k = usual; k < s->n; k++)
+    s->images[usual - 1] += s->images[k], s->px[usual - 1] += (uint64_t)s->images[k] * (uint64_t)(usual * s->step);
   s->n = usual;
   while (s->n > 1 && s->images[s->n - 1] == 0) s->n--;
   sum_up(s);
@@ -146,8 +147,9 @@ static int with_room(stock *s, const int *px, uint32_t n, int *widths)
 int widths_choose(const int *px, uint32_t n, int step, int widths[CAPL_WIDTHS_MAX])
 {
   size_t places = (size_t)((WIDTHS_PX_MAX + step - 1) / step);
-  stock s = {.n = (int)places, .step = step, .images = calloc(places, sizeof *s.images), .px = calloc(places, sizeof *s.px),
-             .count_to = calloc(places + 1, sizeof *s.count_to), .px_to = calloc(places + 1, sizeof *s.px_to)};
+  stock s = {.n = (int)places, .step = step, .images = calloc(places, sizeof *s.images),
+             .px = calloc(places, sizeof *s.px), .count_to = calloc(places + 1, sizeof *s.count_to),
+             .px_to = calloc(places + 1, sizeof *s.px_to)};
   int chosen = s.images && s.px && s.count_to && s.px_to && n ? with_room(&s, px, n, widths) : 0;
   free(s.images);
   free(s.px);

@@ -11,9 +11,9 @@ enum {
   WIDTHS_PX_MAX = 8192,
 };
 
-/* Ascending widths, multiples of step, that hold n images of these widths (px, any order) with little to pad: as few as leave
-** at most a twentieth of the pixels empty, at most WIDTHS_FOUND, each for at least a few images. Images far wider than
-** nearly all others set none; they would have to be squeezed. Returns how many; 0 = no memory. */
+/* Ascending widths, multiples of step, that hold n images of these widths (px, any order) with little to pad: as few as
+** leave at most a twentieth of the pixels empty, at most WIDTHS_FOUND, each for at least a few images. Images far wider
+** than nearly all others set none; they would have to be squeezed. Returns how many; 0 = no memory. */
 CAPL_API int widths_choose(const int *px, uint32_t n, int step, int widths[CAPL_WIDTHS_MAX]);
 /* The smallest of the widths that holds so many px; the last if none does. */
 CAPL_API int widths_find(const int *widths, int n, int px);

@@ -40,7 +40,8 @@ void watch_library(capl_world *w, bool open) { watch_ask(w->watch, open ? is_don
 static capl_status tell_self(const capl_world *w, const void *mine, size_t len, capl_messages *all)
 {
   size_t n = (size_t)w->place.size;
-  *all = (capl_messages){.count = w->place.size, .data = calloc(n, sizeof *all->data), .len = calloc(n, sizeof *all->len)};
+  *all = (capl_messages){.count = w->place.size, .data = calloc(n, sizeof *all->data),
+                         .len = calloc(n, sizeof *all->len)};
   for (size_t r = 0; all->data && all->len && r < n; r++) {
     all->data[r] = malloc(len + 1);
     if (!all->data[r]) break;

@@ -1,8 +1,9 @@
-/* buckets.c -- gradients in flat pieces that ranks average, the first of them while the backward pass still makes the last.
+/* buckets.c -- gradients in flat pieces that ranks average, the first of them while the backward pass still makes the
+** last.
 **
-** A leaf's gradient is a view of its piece in the leaf's own memory order, so nothing is copied when a piece travels, and the
-** optimiser reads the mean where it arrives. Behind the gradients a piece has one number per leaf: 1 where this rank had a
-** gradient. Its mean tells a rank without one whether another had one; ranks that have all never read it.
+** A leaf's gradient is a view of its piece in the leaf's own memory order, so nothing is copied when a piece travels,
+** and the optimiser reads the mean where it arrives. Behind the gradients a piece has one number per leaf: 1 where this
+** rank had a gradient. Its mean tells a rank without one whether another had one; ranks that have all never read it.
 ** Pieces are sent in their order whatever is complete first: every rank has to make the same calls.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -146,8 +147,8 @@ static capl_status check_leaves(capl_tensor *const *leaves, int n)
       return CAPL_FAIL(CAPL_EVALUE, "parameter %d, %s, is no leaf of floating-point numbers", i + 1,
                        capl_tensor_describe(leaves[i], text, sizeof text));
     if (leaves[i]->device != leaves[0]->device)
-      return CAPL_FAIL(CAPL_EVALUE, "parameter %d is on %s, the first one on %s: ranks average gradients of one device", i + 1,
-                       leaves[i]->device->name, leaves[0]->device->name);
+      return CAPL_FAIL(CAPL_EVALUE, "parameter %d is on %s, the first one on %s: ranks average gradients of one device",
+                       i + 1, leaves[i]->device->name, leaves[0]->device->name);
   }
   return CAPL_OK;
 }
@@ -324,8 +325,8 @@ bool capl_buckets_fresh(const capl_buckets *b)
 
 capl_buckets_figures capl_buckets_get_figures(const capl_buckets *b)
 {
-  capl_buckets_figures f = {.pieces = b->n_pieces, .leaves = b->n, .sent = b->sent, .early = b->early, .order = b->order,
-                            .n_order = b->n_order};
+  capl_buckets_figures f = {.pieces = b->n_pieces, .leaves = b->n, .sent = b->sent, .early = b->early,
+                            .order = b->order, .n_order = b->n_order};
   for (int k = 0; k < b->n_pieces; k++) f.bytes += capl_tensor_bytes(b->pieces[k].flat);
   return f;
 }

@@ -1,7 +1,7 @@
 /* collect.c -- collectives on tensors: checked, counted, told to the watchdog, handed to the library that does them.
 **
-** In a world of one, and on devices that compute nothing, there is nothing to hand over: what is to be copied is copied at
-** once, and there is no work to wait for.
+** In a world of one, and on devices that compute nothing, there is nothing to hand over: what is to be copied is copied
+** at once, and there is no work to wait for.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
@@ -16,8 +16,10 @@ static capl_status check_device(const capl_world *w, const char *name, const cap
 {
   if (!w->collectives.table) return CAPL_OK;
   bool host = w->device->backend->host_memory;
-  if (t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name, w->device->name);
+  if (t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic)
+    return CAPL_OK;
+  return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name,
+                   w->device->name);
 }
 
 /* Dims of one element may have any stride, and what has no element may have anything. */
@@ -25,7 +27,8 @@ static capl_status check_dense(const char *name, const char *what, const capl_te
 {
   char text[160];
   if (capl_tensor_is_dense(t) || capl_tensor_numel(t) == 0) return CAPL_OK;
-  CAPL_FAIL(CAPL_ESHAPE, "%s: %s%s has gaps or repeats in memory", name, what, capl_tensor_describe(t, text, sizeof text));
+  CAPL_FAIL(CAPL_ESHAPE, "%s: %s%s has gaps or repeats in memory", name, what,
+            capl_tensor_describe(t, text, sizeof text));
   capl_error_hint("x:contiguous() is a copy without");
   return CAPL_ESHAPE;
 }
@@ -38,7 +41,8 @@ static capl_status check(const capl_world *w, const char *name, const capl_tenso
 
 static capl_status check_reduction(const char *name, const capl_tensor *t, capl_reduction reduction)
 {
-  enum { SUMS = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_F64) | CAPL_BIT(CAPL_F16) | CAPL_BIT(CAPL_BF16) | CAPL_BIT(CAPL_I32) |
+  enum { SUMS = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_F64) | CAPL_BIT(CAPL_F16) | CAPL_BIT(CAPL_BF16)
+        | CAPL_BIT(CAPL_I32) |
                 CAPL_BIT(CAPL_I64) };
   if (!(CAPL_BIT(t->dtype) & SUMS))
     return CAPL_FAIL(CAPL_EDTYPE, "%s: tensors of %s are not reduced; f32, f64, f16, bf16, i32 and i64 are", name,
@@ -73,7 +77,8 @@ static capl_status check_parts(const capl_world *w, const char *name, const capl
   CAPL_TRY(check(w, name, whole));
   CAPL_TRY(check(w, name, part));
   if (whole->dtype != part->dtype)
-    return CAPL_FAIL(CAPL_EDTYPE, "%s: in and out are %s and %s", name, capl_dtype_name(part->dtype), capl_dtype_name(whole->dtype));
+    return CAPL_FAIL(CAPL_EDTYPE, "%s: in and out are %s and %s", name, capl_dtype_name(part->dtype),
+                     capl_dtype_name(whole->dtype));
   bool fits = same_order(whole, part) && whole->size[0] == w->place.size;
   if (fits && (w->place.size == 1 || n == 0 || whole->stride[0] == n)) return CAPL_OK;
   return CAPL_FAIL(CAPL_ESHAPE, "%s: %s is not %d contiguous parts like %s", name,
@@ -127,7 +132,8 @@ static void begin_with(capl_world *w, const char *name, size_t bytes, int peer)
 static void begin(capl_world *w, const char *name, size_t bytes) { begin_with(w, name, bytes, -1); }
 
 /* The call was queued, or not: waits, or gives the work that holds both tensors until it is done. */
-static capl_status queued(capl_world *w, capl_status status, int64_t ticket, capl_tensor *a, capl_tensor *b, capl_work **out)
+static capl_status queued(capl_world *w, capl_status status, int64_t ticket, capl_tensor *a, capl_tensor *b,
+                          capl_work **out)
 {
   uint64_t number = w->calls;
   if (status != CAPL_OK) return watch_end(w, number), status;
@@ -217,7 +223,8 @@ capl_status capl_all_gather(capl_world *w, capl_tensor *in, capl_tensor *out, ca
   return queued(w, status, ticket, in, out, work);
 }
 
-capl_status capl_reduce_scatter(capl_world *w, capl_tensor *in, capl_tensor *out, capl_reduction reduction, capl_work **work)
+capl_status capl_reduce_scatter(capl_world *w, capl_tensor *in, capl_tensor *out, capl_reduction reduction,
+                                capl_work **work)
 {
   static const char name[] = "reduce_scatter";
   int64_t ticket = 0;
@@ -227,8 +234,10 @@ capl_status capl_reduce_scatter(capl_world *w, capl_tensor *in, capl_tensor *out
   if (alone(w, in)) return copy_part(in, out, true);
   begin(w, name, capl_tensor_bytes(in));
   storage_written(out->storage);
-  capl_status status = w->collectives.table->reduce_scatter(w->collectives.state, capl_tensor_data(in), capl_tensor_data(out),
-                                                              (size_t)capl_tensor_numel(out), in->dtype, reduction, &ticket);
+  capl_status status = w->collectives.table->reduce_scatter(w->collectives.state, capl_tensor_data(in),
+                                                            capl_tensor_data(out),
+                                                              (size_t)capl_tensor_numel(out), in->dtype, reduction,
+                                                              &ticket);
   return queued(w, status, ticket, in, out, work);
 }
 
@@ -269,7 +278,8 @@ capl_status capl_barrier(capl_world *w)
   uint64_t number = w->calls;
   double start = clock_now();
   capl_status status = w->last_ticket ? w->collectives.table->wait(w->collectives.state, w->last_ticket) : CAPL_OK;
-  if (status == CAPL_OK && w->collectives.table->device_memory && w->device->backend->sync) status = w->device->backend->sync();
+  if (status == CAPL_OK && w->collectives.table->device_memory && w->device->backend->sync)
+    status = w->device->backend->sync();
   if (status == CAPL_OK) status = capl_world_tell(w, "", 0, &all);
   if (status == CAPL_OK) capl_messages_free(&all);
   w->waited += clock_now() - start;

@@ -1,5 +1,5 @@
-/* connect.c -- the star of this launch: over sockets that were there before the fork, to a port that the launcher names, or
-** at an address that rank 0 tells through MPI.
+/* connect.c -- the star of this launch: over sockets that were there before the fork, to a port that the launcher
+** names, or at an address that rank 0 tells through MPI.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* door.c -- opening a star: over sockets that were inherited, at an address all ranks know, or at one that rank 0 tells.
-** SPDX-License-Identifier: Apache-2.0
+/* door.c -- opening a star: over sockets that were inherited, at an address all ranks know, or at one that rank 0
+** tells. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -53,7 +53,8 @@ static join_options join_of(const star_options *o)
 
 /* ---- both ends -------------------------------------------------------------------------------- */
 
-static capl_status host_open(const star_options *options, const join_options *o, int door, const int *sockets, star **out)
+static capl_status host_open(const star_options *options, const join_options *o, int door, const int *sockets,
+                             star **out)
 {
   wire *links = calloc((size_t)o->size, sizeof *links);
   watch_member *members = calloc((size_t)o->size, sizeof *members);
@@ -99,11 +100,12 @@ capl_status star_open_sockets(const star_options *options, const int *sockets, s
 
 /* ---- rank 0's door ---------------------------------------------------------------------------- */
 
-/* Listens on all addresses of this host, of both families where the system has both, or on its loopback alone. port 0: a free
-** one. */
+/* Listens on all addresses of this host, of both families where the system has both, or on its loopback alone. port 0:
+** a free one. */
 static capl_status door_open(int port, bool one_host, int *out)
 {
-  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = one_host ? in6addr_loopback : in6addr_any};
+  struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port),
+                             .sin6_addr = one_host ? in6addr_loopback : in6addr_any};
   struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port),
                              .sin_addr.s_addr = htonl(one_host ? INADDR_LOOPBACK : INADDR_ANY)};
   int err = 0;
@@ -220,8 +222,8 @@ static int knock_at(const struct addrinfo *a, double deadline)
 }
 
 /* Connects to one address of a name. A stranger may listen at the same port of another host: the greeting finds out. */
-static capl_status knock(const star_options *options, const join_options *o, const char *name, int port, double deadline,
-                         star **out)
+static capl_status knock(const star_options *options, const join_options *o, const char *name, int port,
+                         double deadline, star **out)
 {
   char service[16];
   snprintf(service, sizeof service, "%d", port);
@@ -232,7 +234,8 @@ static capl_status knock(const star_options *options, const join_options *o, con
   for (struct addrinfo *a = list; a && status != CAPL_OK; a = a->ai_next) {
     double until = clock_now() + TRY_S;
     int fd = knock_at(a, until < deadline ? until : deadline);
-    if (fd < 0) status = CAPL_FAIL(CAPL_EIO, "rank 0 cannot be reached at %s port %d: %s", name, port, capl_errno_text(errno));
+    if (fd < 0)
+      status = CAPL_FAIL(CAPL_EIO, "rank 0 cannot be reached at %s port %d: %s", name, port, capl_errno_text(errno));
     else status = guest_open(options, o, fd, deadline, out);
   }
   freeaddrinfo(list);
@@ -250,7 +253,8 @@ static capl_status knock_around(const star_options *options, const join_options 
     for (char *name; (name = strsep(&rest, ","));)
       if (knock(options, o, name, port, deadline, out) == CAPL_OK) return CAPL_OK;
     if (clock_now() > deadline) {
-      capl_error_hint("tried for %.3g s: %.300s port %d; a firewall may be closed, or rank 0 has ended", o->seconds, names, port);
+      capl_error_hint("tried for %.3g s: %.300s port %d; a firewall may be closed, or rank 0 has ended", o->seconds,
+                      names, port);
       return CAPL_EIO;
     }
     poll(NULL, 0, (int)PAUSE_MS);
@@ -270,8 +274,10 @@ capl_status star_connect(const star_options *options, const char *where, star **
 
 static capl_status no_secret(void)
 {
-  CAPL_FAIL(CAPL_EVALUE, "ranks of several hosts meet at a port that others may reach, and have no secret to know each other by");
-  capl_error_hint("the same secret on every host: export CAPL_JOB_KEY=…, from openssl rand -hex 16; or torchrun --rdzv_id of %d characters; "
+  CAPL_FAIL(CAPL_EVALUE, "ranks of several hosts meet at a port that others may reach, and have no secret to know "
+                         "each other by");
+  capl_error_hint("the same secret on every host: export CAPL_JOB_KEY=…, from openssl rand -hex 16; or torchrun "
+                  "--rdzv_id of %d characters; "
                   "ranks of one host know that from LOCAL_WORLD_SIZE, and need none", STAR_SECRET);
   return CAPL_EVALUE;
 }
@@ -308,7 +314,8 @@ static capl_status local_host(const star_options *options, const join_options *o
   int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   bool open = door >= 0 && bind(door, (struct sockaddr *)&a, len) == 0 && listen(door, 1024) == 0;
   capl_status status = open ? host_open(options, o, door, NULL, out)
-                            : CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen as %s: %s", a.sun_path + 1, capl_errno_text(errno));
+                            : CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen as %s: %s", a.sun_path + 1,
+                                        capl_errno_text(errno));
   if (door >= 0) close(door);
   return status;
 }
@@ -335,5 +342,6 @@ capl_status star_open_local(const star_options *options, const char *name, star 
     if (fd >= 0 && guest_open(options, &o, fd, deadline, out) == CAPL_OK) return CAPL_OK;
     poll(NULL, 0, (int)PAUSE_MS);
   }
-  return CAPL_FAIL(CAPL_EIO, "rank 0 of this host cannot be reached within %.3g s: it has ended, or is another user's", o.seconds);
+  return CAPL_FAIL(CAPL_EIO, "rank 0 of this host cannot be reached within %.3g s: it has ended, or is another user's",
+                   o.seconds);
 }

@@ -1,8 +1,8 @@
 /* join.c -- how the ranks of a star find each other: sockets with a greeting on both sides.
 **
-** Rank 0 of several hosts may be reachable by any network of its host, so its door is open to all of them; that of one host is
-** open there alone. Whoever comes has to say the job's secret in a greeting of fixed size. Strangers, greetings that never end and ranks that come twice are turned away
-** without the others waiting for them.
+** Rank 0 of several hosts may be reachable by any network of its host, so its door is open to all of them; that of one
+** host is open there alone. Whoever comes has to say the job's secret in a greeting of fixed size. Strangers, greetings
+** that never end and ranks that come twice are turned away without the others waiting for them.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -70,7 +70,8 @@ typedef struct {
   double since[GUESTS];
 } party;
 
-/* Where there is no room, who has been silent for the longest time makes it: a rank greets at once, and strangers cannot keep it out. */
+/* Where there is no room, who has been silent for the longest time makes it: a rank greets at once, and strangers
+** cannot keep it out. */
 static void guest_add(party *p, int fd)
 {
   int at = 0;
@@ -91,8 +92,8 @@ static capl_status greeting_check(party *p, const greeting *g, bool *ours)
                      capl_version());
   }
   if (g->size != p->o->size)
-    return CAPL_FAIL(CAPL_EVALUE, "rank %d (host %s) was started as one of %d ranks, rank 0 as one of %d", g->rank, g->host,
-                     g->size, p->o->size);
+    return CAPL_FAIL(CAPL_EVALUE, "rank %d (host %s) was started as one of %d ranks, rank 0 as one of %d", g->rank,
+                     g->host, g->size, p->o->size);
   if (g->rank < 1 || g->rank >= p->o->size)
     return CAPL_FAIL(CAPL_EVALUE, "a rank on host %s reports that it is rank %d of %d", g->host, g->rank, p->o->size);
   if (p->links[g->rank].fd >= 0)
@@ -163,7 +164,8 @@ static capl_status party_wait(party *p, int door, double deadline)
   struct pollfd polls[GUESTS + 1];
   wire *whose[GUESTS + 1];
   int n = party_polls(p, door, polls, whose), ready = poll(polls, (nfds_t)n, wait_ms(deadline));
-  if (ready < 0 && errno != EINTR) return CAPL_FAIL(CAPL_EIO, "rank 0 cannot wait for the other ranks: %s", capl_errno_text(errno));
+  if (ready < 0 && errno != EINTR)
+    return CAPL_FAIL(CAPL_EIO, "rank 0 cannot wait for the other ranks: %s", capl_errno_text(errno));
   if (ready <= 0) return CAPL_OK;
   for (int i = 1; i < n; i++)
     if (polls[i].revents) CAPL_TRY(guest_read(p, whose[i]));
@@ -183,7 +185,8 @@ static capl_status missing(const party *p)
   }
   CAPL_FAIL(CAPL_EIO, "%s %s of %d %s not joined within %.3g s", count == 1 ? "rank" : "ranks", list, p->o->size,
             count == 1 ? "has" : "have", p->o->seconds);
-  capl_error_hint("their output contains the reason; between hosts a firewall may block them: the ranks connect to a port that "
+  capl_error_hint("their output contains the reason; between hosts a firewall may block them: the ranks connect to a "
+                  "port that "
                   "rank 0's host chooses");
   return CAPL_EIO;
 }
@@ -220,7 +223,8 @@ capl_status join_host(const join_options *o, int door, const int *sockets, wire 
 static capl_status members_take(const join_options *o, const wire_frame *f, watch_member *members)
 {
   size_t bytes = sizeof *members * (size_t)o->size;
-  if (f->kind != WIRE_MEMBERS || f->len != bytes) return CAPL_FAIL(CAPL_EIO, "rank 0 sends something else than its ranks");
+  if (f->kind != WIRE_MEMBERS || f->len != bytes) return CAPL_FAIL(CAPL_EIO,
+      "rank 0 sends something else than its ranks");
   memcpy(members, f->data, bytes);
   for (int r = 0; r < o->size; r++) members[r].host[CAPL_HOST_NAME - 1] = '\0';
   return CAPL_OK;

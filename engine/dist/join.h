@@ -18,8 +18,8 @@ typedef struct {
 } join_options;
 
 /* Rank 0: greets whoever comes through door (a listening socket, or -1) or is at the other end of the size - 1 sockets
-** given (or NULL), until all ranks are there. links and members have size places; links[0] stays unused. Sockets and door
-** stay the caller's when it fails: links that were taken are closed. */
+** given (or NULL), until all ranks are there. links and members have size places; links[0] stays unused. Sockets and
+** door stay the caller's when it fails: links that were taken are closed. */
 capl_status join_host(const join_options *o, int door, const int *sockets, wire *links, watch_member *members);
 
 /* Another rank: greets rank 0 at the other end of a link that is open, and waits until all ranks are there. */

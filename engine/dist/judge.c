@@ -1,8 +1,8 @@
 /* judge.c -- who keeps the others waiting, from what all ranks say of themselves.
 **
-** A rank waits for a collective or a message that has a number, counted alike on all ranks; who has not come to that number is
-** who is waited for. Nothing is concluded from the speed of a rank: only from what others cannot do without it.
-** SPDX-License-Identifier: Apache-2.0
+** A rank waits for a collective or a message that has a number, counted alike on all ranks; who has not come to that
+** number is who is waited for. Nothing is concluded from the speed of a rank: only from what others cannot do without
+** it. SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/watch.h"
 
@@ -80,7 +80,8 @@ static const watch_status *who_waits(const court *c, int rank)
 {
   char what[NAME];
   for (int r = 0; r < c->size; r++)
-    if (r != rank && c->views[r].known && !c->views[r].gone && waits_for(&c->views[r].status, what)) return &c->views[r].status;
+    if (r != rank && c->views[r].known && !c->views[r].gone && waits_for(&c->views[r].status, what))
+      return &c->views[r].status;
   return NULL;
 }
 
@@ -152,10 +153,11 @@ static bool find_mismatch(const court *c)
     if (s->number != f->number || (s->bytes == f->bytes && strcmp(s->name, f->name) == 0)) continue;
     char a[NAME], b[NAME], n[32], m[32];
     return find(c, -1, VERDICT_STATUS,
-                "every rank must make the same calls in the same order: check for code that only some ranks run, such as "
+                "every rank must make the same calls in the same order: check for code that only some ranks run, "
+                "such as "
                 "'if world.is_main'",
-                "the ranks do not exchange the same: %s is in %s %llu of %s, %s in %s %llu of %s", who(c, first, a), f->name,
-                (unsigned long long)f->number, size_text(f->bytes, n, sizeof n), who(c, r, b), s->name,
+                "the ranks do not exchange the same: %s is in %s %llu of %s, %s in %s %llu of %s", who(c, first, a),
+                f->name, (unsigned long long)f->number, size_text(f->bytes, n, sizeof n), who(c, r, b), s->name,
                 (unsigned long long)s->number, size_text(s->bytes, m, sizeof m));
   }
   return false;
@@ -187,7 +189,8 @@ static bool find_left(const court *c, int s, int r)
   char a[NAME], x[NAME], b[NAME], d[NAME];
   bool over = c->views[s].status.step == CAPL_STEPS_OVER;
   waits_for(&c->views[r].status, x);
-  return find(c, s, VERDICT_STATUS, "all ranks have to do the same number of steps: is a loop's end or a loader different there?",
+  return find(c, s, VERDICT_STATUS,
+              "all ranks have to do the same number of steps: is a loop's end or a loader different there?",
               "%s has done its work%s%s, but rank %d still needs it: %s %s", who(c, s, a), over ? "" : " ",
               over ? "" : step_text(&c->views[s].status, b), r, x, step_text(&c->views[r].status, d));
 }
@@ -216,8 +219,8 @@ static bool find_late(const court *c, int s, int r)
                 "%s has not answered for %.1f s: %s %s; the others wait for it", who(c, s, a), v->heard_s, x,
                 step_text(&w->status, b)) && find_away(c, s);
   return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
-              "%s has kept the others waiting for %.1f s: %s %s; it responds, but does something else%s%s", who(c, s, a),
-              waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",
+              "%s has kept the others waiting for %.1f s: %s %s; it responds, but does something else%s%s",
+              who(c, s, a), waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",
               v->status.step == w->status.step ? "" : step_text(&v->status, d));
 }
 
@@ -235,8 +238,8 @@ static bool find_behind(const court *c, int s, int r)
   return v->status.free_s + v->heard_s > c->seconds && find_late(c, s, r);
 }
 
-/* All are in it, and it does not end. The last may have come a moment ago, and heartbeats of those who have left it since may
-** be on their way: what counts is how long it has been so. */
+/* All are in it, and it does not end. The last may have come a moment ago, and heartbeats of those who have left it
+** since may be on their way: what counts is how long it has been so. */
 static bool find_stuck(const court *c, int r)
 {
   const watch_view *w = &c->views[r];
@@ -246,7 +249,8 @@ static bool find_stuck(const court *c, int r)
   char x[NAME], d[NAME];
   waits_for(&w->status, x);
   return find(c, -1, VERDICT_STATUS,
-              "the network that tensors take between the ranks is not the one of these messages: is one of its links down?",
+              "the network that tensors take between the ranks is not the one of these messages: is one of its links "
+              "down?",
               "all ranks have been in %s for %.1f s, and it does not end: %s", x, stuck, step_text(&w->status, d));
 }
 
@@ -296,8 +300,8 @@ static bool find_any(const court *c)
 void watch_judge(watch *w, int me, const watch_view *views, const watch_member *members, watch_verdict *out)
 {
   *out = (watch_verdict){.rank = -1};
-  court c = {.watch = w, .seconds = watch_seconds(w), .every = watch_every(w), .me = me, .size = watch_size(w), .views = views,
-             .members = members, .out = out};
+  court c = {.watch = w, .seconds = watch_seconds(w), .every = watch_every(w), .me = me, .size = watch_size(w),
+             .views = views, .members = members, .out = out};
   if (!find_any(&c) || out->finding != WATCH_NOTE) return;
   if (!watch_first_note(w, out->rank, views[out->rank].status.hold)) *out = (watch_verdict){.rank = -1};
 }
@@ -311,8 +315,8 @@ watch_finding watch_judge_end(watch *w, double seconds, watch_verdict *out)
   return WATCH_LOST;
 }
 
-/* When rank 0 itself is lost the others cannot agree who says it. If its process died its host still shows what the next
-** rank there says; if it is silent, that of another host. */
+/* When rank 0 itself is lost the others cannot agree who says it. If its process died its host still shows what the
+** next rank there says; if it is silent, that of another host. */
 bool watch_speaks(int me, int size, const watch_verdict *v, const watch_view *views, const watch_member *members)
 {
   if (v->said) return false;

@@ -1,7 +1,7 @@
 /* mpi.c -- libcapl_mpi: the collectives of processors, by Open MPI.
 **
-** One thread makes all calls of MPI, from the first to the last; callers queue what they want and go on computing. It blocks
-** all signals, and so do the threads that MPI starts from it.
+** One thread makes all calls of MPI, from the first to the last; callers queue what they want and go on computing. It
+** blocks all signals, and so do the threads that MPI starts from it.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -97,8 +97,8 @@ static void *thread_main(void *arg)
 
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
-/* Ranks of one host read each other's memory where the kernel lets them. Containers often forbid it, and MPI then fails in
-** the middle of a transfer: it is told beforehand. */
+/* Ranks of one host read each other's memory where the kernel lets them. Containers often forbid it, and MPI then fails
+** in the middle of a transfer: it is told beforehand. */
 static bool may_read_memory(void)
 {
   char from = 1, to = 0;
@@ -227,9 +227,11 @@ static capl_status busy(void *state, double *seconds, double *waited)
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
-static capl_status all_reduce(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction, int64_t *ticket)
+static capl_status all_reduce(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction,
+                              int64_t *ticket)
 {
-  return queue(state, (mpi_job){.kind = JOB_ALL_REDUCE, .out = data, .count = count, .dtype = dtype, .reduction = reduction}, ticket);
+  return queue(state, (mpi_job){.kind = JOB_ALL_REDUCE, .out = data, .count = count, .dtype = dtype,
+                                .reduction = reduction}, ticket);
 }
 
 static capl_status broadcast(void *state, void *data, size_t bytes, int root, int64_t *ticket)
@@ -242,10 +244,11 @@ static capl_status all_gather(void *state, const void *in, void *out, size_t byt
   return queue(state, (mpi_job){.kind = JOB_ALL_GATHER, .in = in, .out = out, .count = bytes}, ticket);
 }
 
-static capl_status reduce_scatter(void *state, const void *in, void *out, size_t count, capl_dtype dtype, capl_reduction reduction,
-                                  int64_t *ticket)
+static capl_status reduce_scatter(void *state, const void *in, void *out, size_t count, capl_dtype dtype,
+                                  capl_reduction reduction, int64_t *ticket)
 {
-  mpi_job job = {.kind = JOB_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype, .reduction = reduction};
+  mpi_job job = {.kind = JOB_REDUCE_SCATTER, .in = in, .out = out, .count = count, .dtype = dtype,
+                 .reduction = reduction};
   return queue(state, job, ticket);
 }
 

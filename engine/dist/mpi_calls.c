@@ -1,8 +1,8 @@
 /* mpi_calls.c -- one collective by MPI: first all ranks say which one they are about to make, then they make it.
 **
-** That costs a few microseconds, and buys two things. Ranks that make different calls all get an error that names both sides,
-** where MPI would cut the message short or never return. And whoever is early sleeps until the last one has come: MPI itself
-** waits by asking again and again, which takes the processor from the ranks that still compute.
+** That costs a few microseconds, and buys two things. Ranks that make different calls all get an error that names both
+** sides, where MPI would cut the message short or never return. And whoever is early sleeps until the last one has
+** come: MPI itself waits by asking again and again, which takes the processor from the ranks that still compute.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -53,7 +53,8 @@ static void nap(int tests)
     sched_yield();
     return;
   }
-  struct timespec t = {0, tests < LAZY_TESTS ? NAP_NS : LONG_NAP_NS}; /* after a tenth of a second nobody is in a hurry */
+  /* after a tenth of a second nobody is in a hurry */
+  struct timespec t = {0, tests < LAZY_TESTS ? NAP_NS : LONG_NAP_NS};
   nanosleep(&t, NULL);
 }
 
@@ -106,9 +107,10 @@ static capl_status differ(int rank_a, intent a, int rank_b, intent b)
   char text_a[160], text_b[160];
   capl_status code = a.what == b.what ? CAPL_ESHAPE : CAPL_ESTATE;
   if (reduces(a) && reduces(b) && (a.what >> 8 & 0xFF) != (b.what >> 8 & 0xFF)) code = CAPL_EDTYPE;
-  CAPL_FAIL(code, "the ranks do not make the same call: rank %d %s, rank %d %s", rank_a, describe(a, text_a, sizeof text_a),
-            rank_b, describe(b, text_b, sizeof text_b));
-  capl_error_hint("every rank must make the same calls in the same order, with tensors of the same size: is one of them inside "
+  CAPL_FAIL(code, "the ranks do not make the same call: rank %d %s, rank %d %s", rank_a,
+            describe(a, text_a, sizeof text_a), rank_b, describe(b, text_b, sizeof text_b));
+  capl_error_hint("every rank must make the same calls in the same order, with tensors of the same size: is one of "
+                  "them inside "
                   "an if that not all ranks enter?");
   return code;
 }
@@ -269,7 +271,8 @@ static capl_status reduce_scatter(const mpi_job *job)
   if (job->count * capl_dtype_size(job->dtype) > piece / (size_t)size)
     CAPL_TRY(reduce_to_each(job));
   else
-    MPI_TRY(MPI_Reduce_scatter_block(job->in, job->out, (int)job->count, type_of(job->dtype), op_of(job->reduction), comm));
+    MPI_TRY(MPI_Reduce_scatter_block(job->in, job->out, (int)job->count, type_of(job->dtype), op_of(job->reduction),
+                                     comm));
   if (job->reduction == CAPL_REDUCE_MEAN) divide(job->out, job->count, job->dtype);
   return CAPL_OK;
 }
@@ -299,8 +302,8 @@ static capl_status exchange(const mpi_job *job)
 {
   for (size_t at = 0; at < job->count; at += piece) {
     int n = (int)least(piece, job->count - at);
-    MPI_TRY(MPI_Sendrecv((const char *)job->in + at, n, MPI_BYTE, job->rank, 2, (char *)job->out + at, n, MPI_BYTE, job->rank,
-                         2, comm, MPI_STATUS_IGNORE));
+    MPI_TRY(MPI_Sendrecv((const char *)job->in + at, n, MPI_BYTE, job->rank, 2, (char *)job->out + at, n, MPI_BYTE,
+                         job->rank, 2, comm, MPI_STATUS_IGNORE));
   }
   return CAPL_OK;
 }
@@ -326,7 +329,8 @@ capl_status mpi_run(const mpi_job *job)
 static void show_symbols(void)
 {
   Dl_info where;
-  if (dladdr((void *)MPI_Init_thread, &where) && where.dli_fname) dlopen(where.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+  if (dladdr((void *)MPI_Init_thread, &where) && where.dli_fname)
+    dlopen(where.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
 }
 
 /* For tests: pieces of what takes more than one call. */
@@ -342,8 +346,10 @@ static void read_piece(void)
 static capl_status check_ranks(const capl_place *place)
 {
   if (size == place->size && own_rank == place->rank) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "the launcher reports rank %d of %d, MPI reports rank %d of %d", place->rank, place->size, own_rank, size);
-  capl_error_hint("the mpirun that started this is of another MPI than the one that capl was built with: mpirun --version");
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "the launcher reports rank %d of %d, MPI reports rank %d of %d", place->rank,
+            place->size, own_rank, size);
+  capl_error_hint("the mpirun that started this is of another MPI than the one that capl was built with: mpirun "
+                  "--version");
   return CAPL_EUNSUPPORTED;
 }
 

@@ -1,7 +1,7 @@
 /* place.c -- what the launcher has left in the environment: which of how many processes this one is.
 **
-** The innermost launcher counts: torchrun may run inside srun, capl's own ranks inside anything. A size of one is no world,
-** whoever started it.
+** The innermost launcher counts: torchrun may run inside srun, capl's own ranks inside anything. A size of one is no
+** world, whoever started it.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -79,7 +79,8 @@ static capl_status read_all(const variables *v, capl_place *out)
   return CAPL_OK;
 }
 
-static const variables of_capl = {CAPL_LAUNCH_LOCAL, "CAPL_RANK", "CAPL_WORLD_SIZE", "CAPL_LOCAL_RANK", "CAPL_LOCAL_SIZE"};
+static const variables of_capl = {CAPL_LAUNCH_LOCAL, "CAPL_RANK", "CAPL_WORLD_SIZE", "CAPL_LOCAL_RANK",
+                                  "CAPL_LOCAL_SIZE"};
 static const variables of_open_mpi = {CAPL_LAUNCH_MPI, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                       "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 static const variables of_torchrun = {CAPL_LAUNCH_TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
@@ -107,8 +108,8 @@ static capl_status from_open_mpi(capl_place *out)
   CAPL_TRY(read_number("WORLD_SIZE", env("WORLD_SIZE"), 1, &size));
   CAPL_TRY(read_number("RANK", env("RANK"), 0, &rank));
   if (size == out->size && rank == out->rank) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "rank %d of %d by OMPI_COMM_WORLD_RANK and _SIZE, rank %d of %d by RANK and WORLD_SIZE", out->rank,
-            out->size, rank, size);
+  CAPL_FAIL(CAPL_EVALUE, "rank %d of %d by OMPI_COMM_WORLD_RANK and _SIZE, rank %d of %d by RANK and WORLD_SIZE",
+            out->rank, out->size, rank, size);
   capl_error_hint("two launchers contradict each other; take the other's variables away: unset RANK WORLD_SIZE");
   return CAPL_EVALUE;
 }
@@ -161,7 +162,8 @@ static capl_status from_srun(const char *size_name, capl_place *out)
 static capl_status without_pmix(const char *name, int tasks)
 {
   CAPL_FAIL(CAPL_EUNSUPPORTED, "%s is %d, but Slurm has started the tasks without PMIx", name, tasks);
-  capl_error_hint("start them with: srun --mpi=pmix …, or let capl do it in an allocation: salloc -n %d capl RECIPE --ranks=%d",
+  capl_error_hint("start them with: srun --mpi=pmix …, or let capl do it in an allocation: salloc -n %d capl RECIPE "
+                  "--ranks=%d",
                   tasks, tasks);
   return CAPL_EUNSUPPORTED;
 }
@@ -190,7 +192,8 @@ static capl_status detect(capl_place *out)
   if (torch) return from_torchrun(out);
   CAPL_TRY(slurm_tasks(&name, &tasks));
   if (tasks > 1) return env("PMIX_RANK") ? from_srun(name, out) : without_pmix(name, tasks);
-  if (env("WORLD_SIZE") && strcmp(env("WORLD_SIZE"), "1") != 0) return from_torchrun(out); /* says that RANK is missing */
+  /* says that RANK is missing */
+  if (env("WORLD_SIZE") && strcmp(env("WORLD_SIZE"), "1") != 0) return from_torchrun(out);
   return refuse_pmi();
 }
 

@@ -1,7 +1,7 @@
 /* star.c -- the thread that owns the sockets of a rank, and what the program's thread asks of it.
 **
-** Rank 0's thread collects the messages of all ranks and answers when it has them; its own program is one of those who ask.
-** All state that both threads touch is under one lock, held for copies alone.
+** Rank 0's thread collects the messages of all ranks and answers when it has them; its own program is one of those who
+** ask. All state that both threads touch is under one lock, held for copies alone.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -18,7 +18,8 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-/* An end with an error waits a little for the others': they often meet the same one, and who made it says more of it. */
+/* An end with an error waits a little for the others': they often meet the same one, and who made it says more of
+** it. */
 static const double GRACE_S = 0.5, FLUSH_S = 0.3, LINGER_S = 4;
 
 typedef struct {
@@ -262,7 +263,8 @@ static void forgive(star *s, double now)
 
 static watch_finding judge(star *s, double now)
 {
-  if (s->bye) return s->bye_at = s->bye_at > 0 ? s->bye_at : now, watch_judge_end(s->watch, now - s->bye_at, &s->verdict);
+  if (s->bye)
+    return s->bye_at = s->bye_at > 0 ? s->bye_at : now, watch_judge_end(s->watch, now - s->bye_at, &s->verdict);
   if (s->verdict.finding == WATCH_LOST) return WATCH_LOST; /* another has judged: rank 0, or one that thought it lost */
   watch_status_now(s->watch, &s->views[s->rank].status);
   for (int r = 0; r < s->size; r++) {
@@ -304,8 +306,8 @@ static void end_here(star *s)
   links_flush(s);
   bool failed = s->views[s->rank].status.status != 0; /* it is about to say so, and to end, itself */
   unlock(s);
-  /* mpirun finds out by itself that a host is gone, but never once it has something to send there: no rank of it may end
-  ** before that (LINGER_S is less than the seconds the job has for it). */
+  /* mpirun finds out by itself that a host is gone, but never once it has something to send there: no rank of it may
+  ** end before that (LINGER_S is less than the seconds the job has for it). */
   if (v.away) poll(NULL, 0, (int)(LINGER_S * 1000));
   if (!failed) watch_end_process(&v);
   lock(s); /* only now, for who waits here would say it again */
@@ -472,7 +474,8 @@ bool star_fail(star *s, int status, const char *message)
   double until = clock_now() + GRACE_S;
   while (!same && clock_now() < until) {
     lock(s);
-    same = s->views[0].status.left_s >= 0 && s->views[0].status.status && watch_same_error(s->watch, &s->views[0].status);
+    same = s->views[0].status.left_s >= 0 && s->views[0].status.status
+        && watch_same_error(s->watch, &s->views[0].status);
     bool lost = s->lost || s->views[0].gone;
     unlock(s);
     if (lost || same) break;

@@ -1,7 +1,7 @@
 /* star.h -- a socket from every rank to rank 0: joining, short messages, leaving.
 **
-** One thread per rank, all signals blocked, owns the sockets; the program's thread hands messages over and sleeps until they
-** are answered. The same thread sends what the watchdog knows (watch.h) and judges by what the others send.
+** One thread per rank, all signals blocked, owns the sockets; the program's thread hands messages over and sleeps until
+** they are answered. The same thread sends what the watchdog knows (watch.h) and judges by what the others send.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_STAR_H
@@ -22,15 +22,15 @@ typedef struct {
   watch *watch;       /* of this process (watch_new); outlives the star */
 } star_options;
 
-/* Joins over sockets that were made before the ranks were forked: rank 0 has one to each of the others, in order of ranks
-** from 1; the others have one. Takes the sockets, also when it fails. EIO names the ranks that did not join. */
+/* Joins over sockets that were made before the ranks were forked: rank 0 has one to each of the others, in order of
+** ranks from 1; the others have one. Takes the sockets, also when it fails. EIO names the ranks that did not join. */
 CAPL_API capl_status star_open_sockets(const star_options *options, const int *sockets, star **out);
 
 /* Joins ranks of one host over a socket that has a name all of them know; who is another user's is no rank. */
 CAPL_API capl_status star_open_local(const star_options *options, const char *name, star **out);
 
-/* Joins over TCP at an address all ranks were given: rank 0 listens there, the others try until it does. EVALUE without a secret
-** of at least STAR_SECRET characters: whoever reaches the port could be a rank. */
+/* Joins over TCP at an address all ranks were given: rank 0 listens there, the others try until it does. EVALUE without
+** a secret of at least STAR_SECRET characters: whoever reaches the port could be a rank. */
 enum { STAR_SECRET = 16 };
 CAPL_API capl_status star_open_tcp(const star_options *options, const char *address, int port, star **out);
 
@@ -48,13 +48,14 @@ capl_status star_start(const star_options *options, wire *links, watch_member *m
 /* Host and process of a rank, as it says itself. Borrowed. */
 CAPL_API const watch_member *star_member(const star *s, int rank);
 
-/* capl_world_tell of a world of two or more. EVALUE above STAR_MESSAGE bytes; EIO when a rank is lost and nobody has asked
-** (capl_world_on_lost) to be told of it. */
+/* capl_world_tell of a world of two or more. EVALUE above STAR_MESSAGE bytes; EIO when a rank is lost and nobody has
+** asked (capl_world_on_lost) to be told of it. */
 enum { STAR_MESSAGE = 16 << 20 };
 CAPL_API capl_status star_tell(star *s, const void *mine, size_t len, capl_messages *all);
 
-/* This rank has done its work and is about to end with status; message: the first line of its error, or NULL. With status 0
-** it waits until all the others have done theirs, and is watched while it does; else it returns at once. Sockets stay. */
+/* This rank has done its work and is about to end with status; message: the first line of its error, or NULL. With
+** status 0 it waits until all the others have done theirs, and is watched while it does; else it returns at once.
+** Sockets stay. */
 CAPL_API void star_leave(star *s, int status, const char *message);
 /* This rank ends with an error. -> whether it should say it: false when rank 0 has ended with the very same one. */
 CAPL_API bool star_fail(star *s, int status, const char *message);

@@ -112,7 +112,8 @@ uint64_t watch_queue(watch *w, const char *name, size_t bytes, int peer)
   uint64_t ticket = ++w->tickets;
   if (peer < 0) w->entered++;
   w->queue[ticket % PENDING] =
-    (pending){.ticket = ticket, .number = peer < 0 ? w->entered : 0, .name = name, .bytes = bytes, .peer = peer, .since = w->idle_since};
+    (pending){.ticket = ticket, .number = peer < 0 ? w->entered : 0, .name = name, .bytes = bytes, .peer = peer,
+              .since = w->idle_since};
   pthread_mutex_unlock(&w->lock);
   return ticket;
 }

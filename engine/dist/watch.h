@@ -1,9 +1,9 @@
 /* watch.h -- what each rank does just now, and who keeps the others waiting.
 **
 ** The program's thread notes what it begins and ends: a few stores under a lock that is nearly always free. The star's
-** thread sends it to rank 0 as a heartbeat, and judges: a rank is lost when its socket closes, when it has not been heard for
-** so many seconds, or when others wait so long for a call that it has not made. Nothing here touches sockets or the clock of
-** another host: what a rank sends are ages in seconds.
+** thread sends it to rank 0 as a heartbeat, and judges: a rank is lost when its socket closes, when it has not been
+** heard for so many seconds, or when others wait so long for a call that it has not made. Nothing here touches sockets
+** or the clock of another host: what a rank sends are ages in seconds.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_WATCH_H
@@ -21,13 +21,13 @@ CAPL_API void watch_set_seconds(watch *w, double seconds);
 
 /* ---- notes of the program's thread; w may be NULL: a world of one ------------------------------- */
 
-/* A collective has been queued. -> its number, 1, 2, … peer: the one rank it is done with, and then it has no number of its
-** own among those of all ranks; -1 = all. name: a literal. */
+/* A collective has been queued. -> its number, 1, 2, … peer: the one rank it is done with, and then it has no number of
+** its own among those of all ranks; -1 = all. name: a literal. */
 CAPL_API uint64_t watch_queue(watch *w, const char *name, size_t bytes, int peer);
 /* This one and all before are done. */
 CAPL_API void watch_finish(watch *w, uint64_t number);
-/* The ticket by which the star's thread may ask, at each heartbeat, whether a collective is done: for work that nobody waits
-** for. The ones without are done with the ones before them. done NULL: nobody is asked any more. */
+/* The ticket by which the star's thread may ask, at each heartbeat, whether a collective is done: for work that nobody
+** waits for. The ones without are done with the ones before them. done NULL: nobody is asked any more. */
 CAPL_API void watch_set_ticket(watch *w, uint64_t number, int64_t ticket);
 CAPL_API void watch_ask(watch *w, bool (*done)(void *user, int64_t ticket), void *user);
 
@@ -41,7 +41,8 @@ CAPL_API void watch_left(watch *w, int status, const char *message);
 
 enum { WATCH_NAME = 24, WATCH_REASON = 80, WATCH_ERROR = 240 };
 
-/* A heartbeat: fixed size, no pointers, the same on every machine that capl runs on. Ages in seconds when it was sent. */
+/* A heartbeat: fixed size, no pointers, the same on every machine that capl runs on. Ages in seconds when it was
+** sent. */
 typedef struct {
   int64_t step;           /* -1 = before the first, CAPL_STEPS_OVER */
   uint64_t entered, done; /* collectives of all ranks: queued and ended */
@@ -82,14 +83,16 @@ typedef struct {
   char text[600], hint[300];
 } watch_verdict;
 
-/* Looks at all ranks (views[rank], members[rank]) and says what is wrong, if anything. me: who looks. A note is made once. */
+/* Looks at all ranks (views[rank], members[rank]) and says what is wrong, if anything. me: who looks. A note is made
+** once. */
 CAPL_API void watch_judge(watch *w, int me, const watch_view *views, const watch_member *members, watch_verdict *out);
 
 /* When all ranks have done their work: whether ending together, which MPI does by itself, takes too long. */
 CAPL_API watch_finding watch_judge_end(watch *w, double seconds, watch_verdict *out);
 
 /* Which rank says it: rank 0, or the first that can when that one is lost; nobody when who failed says it itself. */
-CAPL_API bool watch_speaks(int me, int size, const watch_verdict *v, const watch_view *views, const watch_member *members);
+CAPL_API bool watch_speaks(int me, int size, const watch_verdict *v, const watch_view *views,
+                           const watch_member *members);
 /* Through the functions of capl_world_on_lost; the second may not return. */
 CAPL_API void watch_say(const watch_verdict *v);
 CAPL_API void watch_end_process(const watch_verdict *v);

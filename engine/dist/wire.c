@@ -1,7 +1,7 @@
 /* wire.c -- frames over a socket that never blocks.
 **
-** A frame is {magic, kind, length} and its bytes. Lengths come from the other side, so a buffer grows with the bytes that have
-** come, never ahead of them, and a frame longer than expected ends the connection.
+** A frame is {magic, kind, length} and its bytes. Lengths come from the other side, so a buffer grows with the bytes
+** that have come, never ahead of them, and a frame longer than expected ends the connection.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE

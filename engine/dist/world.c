@@ -1,7 +1,7 @@
 /* world.c -- joining the ranks this process was started with, and leaving them.
 **
-** MPI comes first where mpirun has started the ranks: it needs nothing but its own environment. Then the star (connect.c), which
-** may need MPI to tell where it is. Then NCCL, whose id rank 0 tells through the star.
+** MPI comes first where mpirun has started the ranks: it needs nothing but its own environment. Then the star
+** (connect.c), which may need MPI to tell where it is. Then NCCL, whose id rank 0 tells through the star.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/world.h"
@@ -48,7 +48,8 @@ static capl_status load(int which, const capl_collectives **out)
   library_find(library, "capl_collectives_entry", &entry);
   if (!entry) return not_there(which, "");
   *out = entry();
-  if ((*out)->abi != CAPL_COLLECTIVES_ABI) return not_there(which, "its library is of another build of capl; build both anew");
+  if ((*out)->abi != CAPL_COLLECTIVES_ABI)
+    return not_there(which, "its library is of another build of capl; build both anew");
   return CAPL_OK;
 }
 
@@ -68,7 +69,8 @@ static capl_status check_launch(const capl_world *w, const char *recipe)
   if (!w->device->backend->host_memory || w->place.launch == CAPL_LAUNCH_MPI) return CAPL_OK;
   CAPL_FAIL(CAPL_EUNSUPPORTED, "%d ranks that %s started are on device %s, where they need MPI", n,
             w->place.launch == CAPL_LAUNCH_TORCHRUN ? "torchrun" : "capl", w->device->name);
-  capl_error_hint("start them by MPI: capl %s --device=cpu --ranks=%d, or mpirun -n %d capl %s --device=cpu", recipe, n, n, recipe);
+  capl_error_hint("start them by MPI: capl %s --device=cpu --ranks=%d, or mpirun -n %d capl %s --device=cpu", recipe, n,
+                  n, recipe);
   return CAPL_EUNSUPPORTED;
 }
 
@@ -107,7 +109,9 @@ static capl_status join_others(capl_world *w, const char *recipe)
 static capl_status join_itself(capl_world *w)
 {
   const char *wish = getenv("CAPL_COLLECTIVES");
-  if (!wish || strcmp(wish, "nccl") != 0 || !w->device || w->device->backend->host_memory || !w->device->backend->arithmetic) return CAPL_OK;
+  if (!wish || strcmp(wish, "nccl") != 0 || !w->device || w->device->backend->host_memory
+      || !w->device->backend->arithmetic)
+    return CAPL_OK;
   return open_library(w, OF_NCCL, &w->collectives);
 }
 
@@ -167,7 +171,8 @@ static capl_status warm(capl_world *w, const world_library *l, char *a, char *b)
   CAPL_TRY(wait_for(l, l->table->broadcast(l->state, a, WARM_BYTES, 0, &ticket), &ticket));
   if (part == 0) return CAPL_OK;
   CAPL_TRY(wait_for(l, l->table->all_gather(l->state, a, b, part, &ticket), &ticket));
-  return wait_for(l, l->table->reduce_scatter(l->state, b, a, part / sizeof(float), CAPL_F32, CAPL_REDUCE_SUM, &ticket), &ticket);
+  return wait_for(l, l->table->reduce_scatter(l->state, b, a, part / sizeof(float), CAPL_F32, CAPL_REDUCE_SUM, &ticket),
+                  &ticket);
 }
 
 static capl_status warm_library(capl_world *w, const world_library *l, capl_device *device)
@@ -176,7 +181,8 @@ static capl_status warm_library(capl_world *w, const world_library *l, capl_devi
   int64_t n = WARM_BYTES / (int64_t)sizeof(float);
   CAPL_TRY(capl_tensor_new(device, CAPL_F32, 1, &n, CAPL_ROW, &a));
   capl_status status = capl_tensor_new(device, CAPL_F32, 1, &n, CAPL_ROW, &b);
-  if (status == CAPL_OK && device->backend->host_memory) memset(capl_tensor_data(a), 0, WARM_BYTES), memset(capl_tensor_data(b), 0, WARM_BYTES);
+  if (status == CAPL_OK && device->backend->host_memory)
+    memset(capl_tensor_data(a), 0, WARM_BYTES), memset(capl_tensor_data(b), 0, WARM_BYTES);
   if (status == CAPL_OK) status = warm(w, l, capl_tensor_data(a), capl_tensor_data(b));
   capl_tensor_unref(a);
   capl_tensor_unref(b);
@@ -221,7 +227,8 @@ capl_status capl_world_mpi(const char **text)
 
 const capl_place *capl_world_place(const capl_world *w) { return &w->place; }
 
-const char *capl_world_backend(const capl_world *w) { return w->collectives.table ? w->collectives.table->name : "one"; }
+const char *capl_world_backend(const capl_world *w) { return w->collectives.table ? w->collectives.table->name : "one";
+                                                     }
 
 const char *capl_world_host(const capl_world *w, int rank)
 {

@@ -1,5 +1,5 @@
-/* world.h -- what the files of engine/dist share: the world as it is inside, and what joining and collectives ask of the
-** star and the watchdog.
+/* world.h -- what the files of engine/dist share: the world as it is inside, and what joining and collectives ask of
+** the star and the watchdog.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_WORLD_H
@@ -31,8 +31,8 @@ struct capl_world {
   capl_device *device;
   double watchdog; /* seconds */
   char (*hosts)[CAPL_HOST_NAME];
-  /* What moves the device's tensors; without a table in a world of one, and on devices that compute nothing. mpi: where mpirun
-  ** has started the ranks, on GPUs too. */
+  /* What moves the device's tensors; without a table in a world of one, and on devices that compute nothing. mpi: where
+  ** mpirun has started the ranks, on GPUs too. */
   world_library collectives, mpi;
   star *star;   /* NULL in a world of one */
   watch *watch; /* likewise */
@@ -48,8 +48,8 @@ capl_status world_connect(capl_world *world);
 
 /* ---- the watchdog's part (attend.c), called by collect.c on the thread that makes the calls ------ */
 
-/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. peer: the one
-** rank it is done with, -1 = all. */
+/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. peer: the
+** one rank it is done with, -1 = all. */
 void watch_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes, int peer);
 /* The library has given it a ticket, by which it is asked whether it is done. */
 void watch_ticket(capl_world *world, uint64_t number, int64_t ticket);

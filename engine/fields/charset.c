@@ -29,7 +29,8 @@ capl_status capl_charset_expand(const char *spec, char expanded[CAPL_CHARSET_MAX
       last = p[2];
       p += 2;
     }
-    if (last < first) return CAPL_FAIL(CAPL_EVALUE, "charset \"%s\": the range %c-%c runs backwards", spec, first, last);
+    if (last < first)
+      return CAPL_FAIL(CAPL_EVALUE, "charset \"%s\": the range %c-%c runs backwards", spec, first, last);
     for (int c = first; c <= last; c++) CAPL_TRY(append(expanded, &n, (unsigned char)c, spec));
   }
   expanded[n] = '\0';

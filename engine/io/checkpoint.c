@@ -132,7 +132,9 @@ static capl_status check_version(const char *path, const char *data, size_t len)
   CAPL_TRY(safetensors_read_note(path, data, len, VERSION, &text));
   if (!text) return damaged(path, "it has no version");
   bool known = atoi(text) == CHECKPOINT_VERSION;
-  if (!known) CAPL_FAIL(CAPL_EFORMAT, "the checkpoint %s is of version %.16s; this program reads version %d", path, text, CHECKPOINT_VERSION);
+  if (!known)
+    CAPL_FAIL(CAPL_EFORMAT, "the checkpoint %s is of version %.16s; this program reads version %d", path, text,
+              CHECKPOINT_VERSION);
   free(text);
   return known ? CAPL_OK : CAPL_EFORMAT;
 }
@@ -177,7 +179,8 @@ capl_status checkpoint_parse(const char *path, const char *data, size_t len, cap
   return status;
 }
 
-/* What is longer than its header says is not read. Whatever else is wrong has a better name once it has been, if it is short. */
+/* What is longer than its header says is not read. Whatever else is wrong has a better name once it has been, if it is
+** short. */
 static capl_status check_length(const char *path)
 {
   enum { SHORT = 128 << 20 };
@@ -186,7 +189,8 @@ static capl_status check_length(const char *path)
   capl_status status = safetensors_measure(path, &meant, &size);
   if (status != CAPL_OK) return size > SHORT ? status : CAPL_OK;
   if (size <= meant) return CAPL_OK;
-  snprintf(what, sizeof what, "it has %llu bytes of the %llu it should have", (unsigned long long)size, (unsigned long long)meant);
+  snprintf(what, sizeof what, "it has %llu bytes of the %llu it should have", (unsigned long long)size,
+           (unsigned long long)meant);
   return damaged(path, what);
 }
 

@@ -14,9 +14,10 @@ enum { CHECKPOINT_VERSION = 1 };
 
 /* tree: any text without NUL. Names of tensors must differ from each other and from "sha256". EIO, EVALUE, ENOMEM. */
 CAPL_API capl_status checkpoint_save(const char *path, const char *tree, const capl_named_tensor *list, int n);
-/* *tree: caller frees; *list: on device, caller frees with capl_named_tensors_free. EIO; EFORMAT with what is wrong: cut
-** short, changed, of another version, no checkpoint. */
-CAPL_API capl_status checkpoint_load(const char *path, capl_device *device, char **tree, capl_named_tensor **list, int *n);
+/* *tree: caller frees; *list: on device, caller frees with capl_named_tensors_free. EIO; EFORMAT with what is wrong:
+** cut short, changed, of another version, no checkpoint. */
+CAPL_API capl_status checkpoint_load(const char *path, capl_device *device, char **tree, capl_named_tensor **list,
+                                     int *n);
 /* checkpoint_load on len bytes; path stands for them in messages. */
 CAPL_API capl_status checkpoint_parse(const char *path, const char *data, size_t len, capl_device *device, char **tree,
                                       capl_named_tensor **list, int *n);

@@ -34,7 +34,8 @@ static capl_status read_all(int fd, const char *path, char *data, size_t len)
 }
 
 /* head: as much of it as limit lets in; else the whole file or an error. */
-static capl_status read_open(int fd, const char *path, size_t limit, bool head, char **data, size_t *len, uint64_t *size)
+static capl_status read_open(int fd, const char *path, size_t limit, bool head, char **data, size_t *len,
+                             uint64_t *size)
 {
   struct stat st;
   if (fstat(fd, &st) != 0) return io_fail("read", path);

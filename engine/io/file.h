@@ -25,8 +25,8 @@ typedef struct {
 
 capl_status file_begin(file_writer *w, const char *path);
 capl_status file_append(file_writer *w, const void *data, size_t len);
-/* fsync, close, rename, fsync of the folder: from then on a power cut leaves the new file. On failure the temporary file is
-** removed. */
+/* fsync, close, rename, fsync of the folder: from then on a power cut leaves the new file. On failure the temporary
+** file is removed. */
 capl_status file_commit(file_writer *w);
 /* Removes what was written so far; NULL-safe after commit. */
 void file_abandon(file_writer *w);

@@ -39,7 +39,8 @@ static int count_all(const capl_golden *g)
 
 static capl_status check_golden(const capl_golden *g, int all)
 {
-  if (g->n >= 1 && all <= CAPL_GOLDEN_MAX && g->output->ndim >= 1 && g->output->size[0] == g->n && g->output->dtype == CAPL_F32)
+  if (g->n >= 1 && all <= CAPL_GOLDEN_MAX && g->output->ndim >= 1 && g->output->size[0] == g->n
+      && g->output->dtype == CAPL_F32)
     return CAPL_OK;
   char text[160];
   return CAPL_FAIL(CAPL_EVALUE, "golden pairs: %d images and the output %s; 1 to %d of both are needed, in f32", all,
@@ -59,7 +60,8 @@ static capl_status write_images(const char *folder, const capl_golden *g, int fi
   char path[PATH_ROOM];
   size_t bytes = (size_t)g->width * (size_t)g->height * (size_t)g->channels;
   for (int i = 0; i < g->n; i++)
-    CAPL_TRY(capl_png_write(image_path(folder, first + i, path), g->images + (size_t)i * bytes, g->width, g->height, g->channels));
+    CAPL_TRY(capl_png_write(image_path(folder, first + i, path), g->images + (size_t)i * bytes, g->width, g->height,
+                            g->channels));
   return CAPL_OK;
 }
 
@@ -109,7 +111,8 @@ static capl_status no_output(const capl_model *m, const char *path, int w)
 {
   char name[32];
   tensor_name(model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %d numbers for each of 1 to %d images", path, name, model_outputs(m, w), CAPL_GOLDEN_MAX);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %d numbers for each of 1 to %d images", path, name,
+                   model_outputs(m, w), CAPL_GOLDEN_MAX);
 }
 
 static capl_status read_pairs(const capl_model *m, const char *path, const capl_tensor *t, pairs *p)
@@ -144,7 +147,8 @@ static capl_status read_outputs(const capl_model *m, const char *path, pairs *li
   return status;
 }
 
-static capl_status run_images(capl_model *model, const char *folder, const pairs *p, double *now, capl_reading *readings)
+static capl_status run_images(capl_model *model, const char *folder, const pairs *p, double *now,
+                              capl_reading *readings)
 {
   char path[CAPL_GOLDEN_MAX][PATH_ROOM];
   capl_model_image images[CAPL_GOLDEN_MAX];
@@ -155,7 +159,8 @@ static capl_status run_images(capl_model *model, const char *folder, const pairs
   return CAPL_OK;
 }
 
-static void compare(const capl_model *model, const pairs *p, const double *now, const capl_reading *readings, capl_model_verdict *v)
+static void compare(const capl_model *model, const pairs *p, const double *now, const capl_reading *readings,
+                    capl_model_verdict *v)
 {
   int each = model_outputs(model, p->w);
   for (int i = 0; i < p->n * each; i++) {

@@ -1,7 +1,7 @@
 /* golden.h -- golden pairs of a model file: images, and what the model said of them when it was saved.
 **
-** golden/00.png, golden/01.png … and golden.safetensors with one tensor, output (n,...) f32, in the same order; of a model of
-** several widths with one for each, narrow ones first.
+** golden/00.png, golden/01.png … and golden.safetensors with one tensor, output (n,...) f32, in the same order; of a
+** model of several widths with one for each, narrow ones first.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_IO_GOLDEN_H

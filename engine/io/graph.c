@@ -92,7 +92,8 @@ static int width_of(const capl_graph *g, const capl_tensor *x)
 static void describe_sizes(const capl_graph *g, char *buf, size_t room)
 {
   size_t n = 0;
-  for (int d = 1; d < g->input_ndim; d++) n += (size_t)snprintf(buf + n, n < room ? room - n : 0, ",%lld", (long long)g->input_size[d]);
+  for (int d = 1; d < g->input_ndim; d++)
+    n += (size_t)snprintf(buf + n, n < room ? room - n : 0, ",%lld", (long long)g->input_size[d]);
   for (int w = 1; w < g->n_widths && n < room; w++) n += (size_t)snprintf(buf + n, room - n, "|%d", g->width[w]);
   if (n < room) snprintf(buf + n, room - n, ")");
 }
@@ -109,7 +110,8 @@ static capl_status check_input(const capl_graph *g, const capl_tensor *x, int *w
                    capl_tensor_describe(x, given, sizeof given));
 }
 
-static capl_status run_all(const capl_graph *g, capl_tensor *input, int w, capl_tensor **values, int *last, capl_tensor **in)
+static capl_status run_all(const capl_graph *g, capl_tensor *input, int w, capl_tensor **values, int *last,
+                           capl_tensor **in)
 {
   values[0] = capl_tensor_ref(input);
   for (int k = 0; k < g->n_weights; k++) values[1 + k] = capl_tensor_ref(g->weights[k].tensor);

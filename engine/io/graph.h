@@ -3,9 +3,9 @@
 ** Value 0 is the input, 1..n_weights are the weights, the rest are outputs of nodes in the order of
 ** their calls. Attributes that follow the batch size hold their factor and have their bit set.
 **
-** The last dimension of the input may have one of several widths. Attributes that follow it are listed for each: a graph
-** runs at the widths that it was traced at and at no other, so whatever rule an op has for odd sizes needs no formula.
-** SPDX-License-Identifier: Apache-2.0
+** The last dimension of the input may have one of several widths. Attributes that follow it are listed for each: a
+** graph runs at the widths that it was traced at and at no other, so whatever rule an op has for odd sizes needs no
+** formula. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_IO_GRAPH_H
 #define CAPL_IO_GRAPH_H
@@ -44,13 +44,15 @@ struct capl_graph {
 CAPL_API capl_status graph_to_json(const capl_graph *graph, char **text);
 /* The reverse, weights found by name in list (their references move into the graph). Checks every
 ** number: a graph that passes cannot make capl_graph_run read outside its arrays. */
-CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n, capl_graph **out);
+CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n,
+                                     capl_graph **out);
 
 /* Batch norm moves into the convolution or linear before it where nothing else needs either (graph_fold.c). */
 CAPL_API capl_status graph_fold(capl_graph *graph);
 /* Weights that only 16-bit ops read are cast to low, once. */
 CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
-/* Sizes of the output for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong shapes. */
+/* Sizes of the output for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong
+** shapes. */
 CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int *ndim, int64_t *size);
 /* Attributes of a node as traced at the w-th width, factors of the batch not yet multiplied. */
 CAPL_API const capl_attr *graph_attrs(const graph_node *node, int w);

@@ -103,7 +103,8 @@ static capl_status replace_weight(capl_graph *g, int value, const double *values
   return CAPL_OK;
 }
 
-/* w[o,...] *= gamma / sqrt(var + eps); bias: beta + (bias - mean) * the same. p: gamma, beta, mean, var, bias or NULL. */
+/* w[o,...] *= gamma / sqrt(var + eps); bias: beta + (bias - mean) * the same. p: gamma, beta, mean, var, bias or
+** NULL. */
 static void fold_numbers(double *w, int64_t outputs, int64_t each, double *const *p, double eps)
 {
   for (int64_t o = 0; o < outputs; o++) {
@@ -206,7 +207,8 @@ capl_status graph_fold(capl_graph *g)
   g->nodes = nodes;
   folder f = {.g = g, .uses = calloc((size_t)g->n_values, sizeof *f.uses),
               .maker = calloc((size_t)g->n_values, sizeof *f.maker)};
-  capl_status status = f.uses && f.maker ? fold_all(&f) : CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
+  capl_status status = f.uses && f.maker ? fold_all(&f)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
   free(f.uses);
   free(f.maker);
   return status;

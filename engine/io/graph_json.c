@@ -140,7 +140,8 @@ static bool read_one(const cJSON *item, int n_widths, read_number *number)
 {
   const cJSON *factor = cJSON_GetObjectItemCaseSensitive(item, "batch");
   number->batch = factor != NULL;
-  return read_widths(factor ? factor : item, factor ? 0 : -0x1p53, factor ? 1 << 24 : 0x1p53, n_widths, number->at, &number->width);
+  return read_widths(factor ? factor : item, factor ? 0 : -0x1p53, factor ? 1 << 24 : 0x1p53, n_widths, number->at,
+                     &number->width);
 }
 
 /* An op's own complaint about an attribute, with the file in front. */
@@ -153,12 +154,14 @@ static capl_status bad_attr(const char *path)
 
 static capl_status wrong_kind(const char *path, const capl_op *op, int k)
 {
-  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, op->attrs[k].name, op->name);
+  return CAPL_FAIL(CAPL_EFORMAT, "%s is no capl graph: %s of %s is of the wrong kind", path, op->attrs[k].name,
+                   op->name);
 }
 
 /* Sets attribute k to what it is at the w-th width, checked by the op's own bounds; factors of the batch only by their
 ** size, as the op checks the product. */
-static capl_status set_numbers(const char *path, const capl_op *op, int k, int n, int w, const read_number *numbers, capl_attr *attrs)
+static capl_status set_numbers(const char *path, const capl_op *op, int k, int n, int w, const read_number *numbers,
+                               capl_attr *attrs)
 {
   const capl_attr_spec *spec = &op->attrs[k];
   bool list = spec->kind == CAPL_ATTR_INTS;
@@ -177,7 +180,8 @@ static capl_status read_numbers(const char *path, const capl_graph *g, int k, co
   bool list = spec->kind == CAPL_ATTR_INTS;
   int n = list ? cJSON_GetArraySize(item) : 1;
   read_number numbers[CAPL_MAX_NDIM];
-  if ((list && !cJSON_IsArray(item)) || n > CAPL_MAX_NDIM || (list && spec->n && n != spec->n)) return wrong_kind(path, op, k);
+  if ((list && !cJSON_IsArray(item)) || n > CAPL_MAX_NDIM || (list && spec->n && n != spec->n))
+    return wrong_kind(path, op, k);
   for (int d = 0; d < n; d++) {
     if (!read_one(list ? cJSON_GetArrayItem(item, d) : item, g->n_widths, &numbers[d])) return wrong_kind(path, op, k);
     if (numbers[d].batch) node->follows_batch[k] |= (uint8_t)(1u << d);
@@ -239,7 +243,8 @@ static capl_status read_node(const char *path, const cJSON *item, capl_graph *g,
   const cJSON *name = cJSON_GetObjectItemCaseSensitive(item, "op");
   const cJSON *in = cJSON_GetObjectItemCaseSensitive(item, "in"), *out = cJSON_GetObjectItemCaseSensitive(item, "out");
   const capl_op *op = cJSON_IsString(name) ? capl_op_find(name->valuestring) : NULL;
-  if (!op || op->mutates & ~0x18u || op->step_groups) return bad(path, "an op is unknown here; it may come from a newer capl");
+  if (!op || op->mutates & ~0x18u || op->step_groups)
+    return bad(path, "an op is unknown here; it may come from a newer capl");
   if (!cJSON_IsArray(in) || cJSON_GetArraySize(out) != op->n_out) return bad(path, "a node lacks inputs or outputs");
   graph_node *node = &g->nodes[g->n_nodes++];
   node->op = capl_op_id_of(op);
@@ -290,7 +295,8 @@ static capl_status read_input(const char *path, const cJSON *root, capl_graph *g
   for (int d = 1; d < n; d++) {
     const cJSON *item = cJSON_GetArrayItem(size, d);
     bool list = d == n - 1 && cJSON_IsArray(item);
-    if (list ? !read_input_widths(item, g) : !json_whole(item, 0, 1 << 24, &g->input_size[d])) return bad(path, "its input size is no size");
+    if (list ? !read_input_widths(item, g) : !json_whole(item, 0, 1 << 24, &g->input_size[d]))
+      return bad(path, "its input size is no size");
   }
   return CAPL_OK;
 }
@@ -300,7 +306,8 @@ typedef struct {
   int at; /* in the list, -1 = it was taken */
 } weight_name;
 
-static int by_name(const void *a, const void *b) { return strcmp(((const weight_name *)a)->name, ((const weight_name *)b)->name); }
+static int by_name(const void *a,
+                   const void *b) { return strcmp(((const weight_name *)a)->name, ((const weight_name *)b)->name); }
 
 /* The list's names in order; caller frees. */
 static weight_name *sort_names(const capl_named_tensor *list, int n)
@@ -311,7 +318,8 @@ static weight_name *sort_names(const capl_named_tensor *list, int n)
   return names;
 }
 
-static capl_status take_named(const char *path, const cJSON *list_of_names, weight_name *names, int n, capl_named_tensor *list, capl_graph *g)
+static capl_status take_named(const char *path, const cJSON *list_of_names, weight_name *names, int n,
+                              capl_named_tensor *list, capl_graph *g)
 {
   const cJSON *name;
   cJSON_ArrayForEach(name, list_of_names)
@@ -389,7 +397,8 @@ capl_status graph_from_json(const char *path, const char *text, capl_named_tenso
   cJSON *root;
   CAPL_TRY(json_read(&(json_rules){.name = path, .unique = true}, text, strlen(text), &root));
   capl_graph *g = calloc(1, sizeof *g);
-  capl_status status = g ? read_graph(path, root, list, n, g) : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
+  capl_status status = g ? read_graph(path, root, list, n, g)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
   cJSON_Delete(root);
   if (status == CAPL_OK) return *out = g, CAPL_OK;
   capl_graph_free(g);

@@ -1,8 +1,8 @@
 /* graph_merge.c -- traces of one model at several batch sizes and widths become one graph.
 **
 ** Two traces must make the same calls of the same ops. Numbers that differ follow the batch size, as factors, or the
-** width, as a list. What a model computes in Lua from a size and gives to no op stays as it was, so constants must agree.
-** SPDX-License-Identifier: Apache-2.0
+** width, as a list. What a model computes in Lua from a size and gives to no op stays as it was, so constants must
+** agree. SPDX-License-Identifier: Apache-2.0
 */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,12 +31,14 @@ static capl_status check_constants(const capl_graph *a, const capl_graph *b, con
   bool same = a->n_weights == b->n_weights;
   for (int k = 0; same && k < a->n_weights; k++) {
     const capl_tensor *x = a->weights[k].tensor, *y = b->weights[k].tensor;
-    same = x->ndim == y->ndim && x->dtype == y->dtype && memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
+    same = x->ndim == y->ndim && x->dtype == y->dtype
+        && memcmp(x->size, y->size, (size_t)x->ndim * sizeof *x->size) == 0;
     if (same && same_numbers(x, y)) continue;
     char one[160], other[160];
     CAPL_FAIL(CAPL_EVALUE, "the model makes a tensor that follows the %s: %s, then %s", what,
               capl_tensor_describe(x, one, sizeof one), capl_tensor_describe(y, other, sizeof other));
-    capl_error_hint("a model file holds such a tensor once; leave it to an op (as an optional state, an attribute), or keep the "
+    capl_error_hint("a model file holds such a tensor once; leave it to an op (as an optional state, an attribute), "
+                    "or keep the "
                     "largest as a buffer and narrow it");
     return CAPL_EVALUE;
   }
@@ -45,9 +47,10 @@ static capl_status check_constants(const capl_graph *a, const capl_graph *b, con
 
 static capl_status check_calls(const graph_node *a, const graph_node *b, const char *what)
 {
-  if (a->op == b->op && a->n_in == b->n_in && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "the model calls other ops for another %s (%s, then %s)", what, capl_op_get(a->op)->name,
-                   capl_op_get(b->op)->name);
+  if (a->op == b->op && a->n_in == b->n_in && memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) == 0)
+    return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "the model calls other ops for another %s (%s, then %s)", what,
+                   capl_op_get(a->op)->name, capl_op_get(b->op)->name);
 }
 
 /* ---- batch ------------------------------------------------------------------------------------- */
@@ -122,7 +125,8 @@ static capl_status attrs_at_width(graph_node *a, const graph_node *b, int64_t ba
   for (int k = 0; k < CAPL_MAX_ATTR && op->attrs[k].name; k++) {
     bool list = op->attrs[k].kind == CAPL_ATTR_INTS, number = list || op->attrs[k].kind == CAPL_ATTR_INT;
     int n = list ? a->attr[k].n : 1;
-    bool fits = a->attr[k].f == b->attr[k].f && n == (list ? b->attr[k].n : 1) && (number || a->attr[k].i == b->attr[k].i);
+    bool fits = a->attr[k].f == b->attr[k].f && n == (list ? b->attr[k].n : 1)
+        && (number || a->attr[k].i == b->attr[k].i);
     for (int d = 0; fits && number && d < n; d++) {
       int64_t *x = list ? &attr[k].v[d] : &attr[k].i, before = *x;
       fits = at_width(list ? b->attr[k].v[d] : b->attr[k].i, a->follows_batch[k] >> d & 1, batch, x);
@@ -130,7 +134,9 @@ static capl_status attrs_at_width(graph_node *a, const graph_node *b, int64_t ba
       a->follows_width[k] |= (uint8_t)(1u << d);
       *same = false;
     }
-    if (!fits) return CAPL_FAIL(CAPL_EVALUE, "%s of %s follows the width in a way that a graph cannot hold", op->attrs[k].name, op->name);
+    if (!fits)
+      return CAPL_FAIL(CAPL_EVALUE, "%s of %s follows the width in a way that a graph cannot hold", op->attrs[k].name,
+                       op->name);
   }
   return CAPL_OK;
 }
@@ -155,8 +161,8 @@ capl_status capl_graph_merge_width(capl_graph *a, const capl_graph *b)
                      (long long)a->input_size[last], b->n_nodes, (long long)b->input_size[last]);
   if (a->n_widths == 0) a->width[a->n_widths++] = (int)a->input_size[last];
   if (a->n_widths == GRAPH_WIDTHS_MAX || b->input_size[last] <= a->width[a->n_widths - 1])
-    return CAPL_FAIL(CAPL_EVALUE, "widths of a graph ascend, and there are %d at most; %lld is none after %d", GRAPH_WIDTHS_MAX,
-                     (long long)b->input_size[last], a->width[a->n_widths - 1]);
+    return CAPL_FAIL(CAPL_EVALUE, "widths of a graph ascend, and there are %d at most; %lld is none after %d",
+                     GRAPH_WIDTHS_MAX, (long long)b->input_size[last], a->width[a->n_widths - 1]);
   CAPL_TRY(check_constants(a, b, "width"));
   for (int k = 0; k < a->n_nodes; k++) CAPL_TRY(merge_node_width(a, &a->nodes[k], &b->nodes[k]));
   a->width[a->n_widths++] = (int)b->input_size[last];

@@ -167,7 +167,8 @@ static capl_status check_root(const char *path, const cJSON *root)
   if (!cJSON_IsObject(root)) return CAPL_FAIL(CAPL_EFORMAT, "%s holds no JSON object", path);
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, version_key);
   if (!cJSON_IsNumber(version)) {
-    CAPL_FAIL(CAPL_EFORMAT, "%s has no number %s: it is no model of this program, or an unfinished one", path, version_key);
+    CAPL_FAIL(CAPL_EFORMAT, "%s has no number %s: it is no model of this program, or an unfinished one", path,
+              version_key);
     return CAPL_EFORMAT;
   }
   if (version->valuedouble == META_VERSION) return CAPL_OK;

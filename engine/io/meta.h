@@ -6,7 +6,8 @@
 
 #include "data/convert.h"
 
-enum { META_VERSION = 1, META_LIMIT = 32 << 20 /* bytes of a meta.json */, META_SIDE_MAX = 1 << 14 /* px of a width or height */, META_WIDTHS_MAX = 64 };
+enum { META_VERSION = 1, META_LIMIT = 32 << 20 /* bytes of a meta.json */,
+      META_SIDE_MAX = 1 << 14 /* px of a width or height */, META_WIDTHS_MAX = 64 };
 
 typedef enum {
   META_ARGMAX, /* a character at each of `length` places */
@@ -30,7 +31,8 @@ typedef struct {
 CAPL_API capl_status meta_parse(const char *path, const char *text, model_meta *out);
 /* Only the version. EFORMAT names both. */
 CAPL_API capl_status meta_check_version(const char *path, const char *text);
-/* The SHA-256 of the weights, 64 digits and a NUL; "" where it has none, as those of older versions. EFORMAT for another value. */
+/* The SHA-256 of the weights, 64 digits and a NUL; "" where it has none, as those of older versions. EFORMAT for
+** another value. */
 capl_status meta_weights_hash(const char *path, const char *text, char *hex);
 /* text, an object, with that hash in it; caller frees with free. */
 capl_status meta_with_hash(const char *text, const char *hex, char **out);

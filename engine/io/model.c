@@ -81,7 +81,8 @@ static capl_status put_in_place(const char *temporary, const char *path)
 {
   if (rename(temporary, path) == 0) return CAPL_OK;
   bool taken = errno == EEXIST || errno == ENOTEMPTY;
-  if (taken && !is_model(path)) return CAPL_FAIL(CAPL_EIO, "cannot put the model in place: %s is a folder with other things in it", path);
+  if (taken && !is_model(path))
+    return CAPL_FAIL(CAPL_EIO, "cannot put the model in place: %s is a folder with other things in it", path);
   if (taken && syscall(SYS_renameat2, AT_FDCWD, temporary, AT_FDCWD, path, RENAME_EXCHANGE) == 0) {
     remove_folder(temporary); /* now the older one */
     return CAPL_OK;
@@ -91,7 +92,8 @@ static capl_status put_in_place(const char *temporary, const char *path)
   return CAPL_FAIL(CAPL_EIO, "cannot put %s in place: %s", path, capl_errno_text(errno));
 }
 
-static capl_status save_stamped(const char *path, const capl_graph *graph, const char *meta_json, const capl_golden *golden)
+static capl_status save_stamped(const char *path, const capl_graph *graph, const char *meta_json,
+                                const capl_golden *golden)
 {
   char clean[PATH_ROOM - 32], temporary[PATH_ROOM];
   size_t len = strlen(path);

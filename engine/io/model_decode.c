@@ -31,14 +31,17 @@ static capl_status check_lengths(const capl_model *m, const capl_model_decoding 
 {
   const model_meta *meta = model_meta_of(m);
   int least = o->length_min, most = o->length_max, steps = model_steps(m, model_widths(m) - 1);
-  if (least < 0 || most < 0 || (most > 0 && least > most)) return CAPL_FAIL(CAPL_EVALUE, "a text has no %d to %d characters", least, most);
+  if (least < 0 || most < 0 || (most > 0 && least > most))
+    return CAPL_FAIL(CAPL_EVALUE, "a text has no %d to %d characters", least, most);
   if (meta->decoding == META_ARGMAX) {
     bool fits = least <= meta->length && (most == 0 || most >= meta->length);
-    return fits ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "the model reads %d characters off each image, not %d to %d", meta->length, least, most);
+    return fits ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "the model reads %d characters off each image, not %d to %d",
+                                      meta->length, least, most);
   }
   if (least <= steps && most <= CAPL_READING_MAX) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "texts of %d to %d characters: the model has %d time steps, and a text %d characters at most", least, most,
-                   steps, CAPL_READING_MAX);
+  return CAPL_FAIL(CAPL_EVALUE,
+                   "texts of %d to %d characters: the model has %d time steps, and a text %d characters at most", least,
+                   most, steps, CAPL_READING_MAX);
 }
 
 capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
@@ -48,7 +51,8 @@ capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
   *d = (model_decoding){0};
   if (!o) return CAPL_OK;
   if (o->beam < 0 || o->beam > 4096) return CAPL_FAIL(CAPL_EVALUE, "a beam has 1 to 4096 texts, not %d", o->beam);
-  if (o->beam > 0 && !ctc) return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
+  if (o->beam > 0 && !ctc)
+    return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
   CAPL_TRY(check_lengths(m, o));
   CAPL_TRY(set_characters(model_meta_of(m), o->characters, d));
   d->beam = o->beam;
@@ -96,7 +100,8 @@ static void decode_places(const capl_model *m, const double *output, int steps, 
   *reading = (capl_reading){.confidence = 1};
   for (int t = 0; t < steps; t++) {
     double share = 0;
-    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->limited ? d->allowed : NULL, &share);
+    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->limited ? d->allowed : NULL,
+                       &share);
     if (k < 0) return not_finite(m, reading);
     add_character(reading, &n, meta->charset[k], share);
     reading->confidence *= share;
@@ -113,8 +118,8 @@ static bool to_floats(const double *from, size_t n, float *to)
   return true;
 }
 
-/* The best path's text, or the beam's, within the limits; as sure as all its paths together are probable. room: scores of n
-** steps, and what they are read as. */
+/* The best path's text, or the beam's, within the limits; as sure as all its paths together are probable. room: scores
+** of n steps, and what they are read as. */
 static void read_paths(const capl_model *m, const double *output, size_t n, float *room, capl_reading *reading)
 {
   const model_meta *meta = model_meta_of(m);
@@ -123,13 +128,16 @@ static void read_paths(const capl_model *m, const double *output, size_t n, floa
   if (!to_floats(output, all, room)) return not_finite(m, reading);
   capl_ctc_scores scores = {.scores = room, .T = (int64_t)n, .K = meta->classes, .blank = meta->characters};
   capl_ctc_text text = {.confidences = room + all, .classes = (int32_t *)(void *)(room + all + n)};
-  capl_ctc_limits limits = {.min_length = d->length_min, .max_length = d->length_max, .allowed = d->limited ? d->allowed : NULL};
+  capl_ctc_limits limits = {.min_length = d->length_min, .max_length = d->length_max,
+                            .allowed = d->limited ? d->allowed : NULL};
   int64_t found;
-  capl_status status = d->beam > 0 ? capl_ctc_beam(&scores, &limits, d->beam, 0, 1, &text, &found) : capl_ctc_greedy(&scores, &limits, &text);
+  capl_status status = d->beam > 0 ? capl_ctc_beam(&scores, &limits, d->beam, 0, 1, &text, &found)
+      : capl_ctc_greedy(&scores, &limits, &text);
   if (status != CAPL_OK) return model_reading_fail(reading, status, capl_error_last()->message);
   *reading = (capl_reading){.confidence = exp(text.log_prob)};
   int length = 0;
-  for (int64_t i = 0; i < text.length; i++) add_character(reading, &length, meta->charset[text.classes[i]], text.confidences[i]);
+  for (int64_t i = 0; i < text.length; i++)
+    add_character(reading, &length, meta->charset[text.classes[i]], text.confidences[i]);
 }
 
 static void decode_paths(const capl_model *m, const double *output, int steps, capl_reading *reading)

@@ -37,7 +37,8 @@ static capl_status begin(capl_model_files *f, capl_source *of, const char *const
   return capl_loader_epoch(f->loader, 1);
 }
 
-static capl_status begin_new(capl_model *model, capl_source *of, const char *const *paths, uint32_t n, int workers, capl_model_files **files)
+static capl_status begin_new(capl_model *model, capl_source *of, const char *const *paths, uint32_t n, int workers,
+                             capl_model_files **files)
 {
   *files = NULL;
   capl_model_files *f = calloc(1, sizeof *f);
@@ -80,7 +81,8 @@ capl_status capl_model_files_next(capl_model_files *f, const capl_reading **read
   if (batch.count == 0) return CAPL_OK;
   int w[MODEL_BATCH];
   note_sizes(f, &batch, w);
-  capl_status status = model_read_levels(f->model, batch.images, model_levels(f->model), w, batch.count, f->readings, NULL);
+  capl_status status = model_read_levels(f->model, batch.images, model_levels(f->model), w, batch.count, f->readings,
+                                         NULL);
   if (status == CAPL_OK) *n = batch.count;
   return status;
 }

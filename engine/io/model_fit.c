@@ -1,10 +1,11 @@
-/* model_fit.c -- an image of any size becomes one that a model reads: of its height and one of its widths, in its channels.
-** SPDX-License-Identifier: Apache-2.0
+/* model_fit.c -- an image of any size becomes one that a model reads: of its height and one of its widths, in its
+** channels. SPDX-License-Identifier: Apache-2.0
 */
 #include "data/resize.h"
 #include "io/model_run.h"
 
-capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room, uint8_t *out, int *w)
+capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room,
+                      uint8_t *out, int *w)
 {
   uint8_t *fitted = channels == meta->channels ? out : room;
   int wide = meta->width, used = wide;

@@ -79,15 +79,17 @@ static capl_status check_input(const capl_model *m)
   const model_meta *meta = &m->meta;
   const capl_graph *g = m->graph;
   const int64_t *size = g->input_size;
-  if (g->input_ndim == 4 && g->input_dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height && same_widths(g, meta))
+  if (g->input_ndim == 4 && g->input_dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height
+      && same_widths(g, meta))
     return CAPL_OK;
   char text[1024], shape[128], ours[256], theirs[256];
   int n = g->input_ndim > 1 ? g->input_ndim - 2 : 0;
   capl_shape_describe(n, size + 1, shape, sizeof shape);
   shape[strlen(shape) - 1] = '\0';
-  snprintf(text, sizeof text, "the graph takes (N,%s%s%s) %s, meta.json describes images (N,%d,%d,%s) f32", shape + 1, n ? "," : "",
-           describe_widths(g->width, g->n_widths, (int)size[n + 1], theirs, sizeof theirs), capl_dtype_name(g->input_dtype),
-           meta->channels, meta->height, describe_widths(meta->widths, meta->n_widths, meta->width, ours, sizeof ours));
+  snprintf(text, sizeof text, "the graph takes (N,%s%s%s) %s, meta.json describes images (N,%d,%d,%s) f32", shape + 1,
+           n ? "," : "", describe_widths(g->width, g->n_widths, (int)size[n + 1], theirs, sizeof theirs),
+           capl_dtype_name(g->input_dtype), meta->channels, meta->height,
+           describe_widths(meta->widths, meta->n_widths, meta->width, ours, sizeof ours));
   return mismatch(m, text);
 }
 
@@ -95,10 +97,12 @@ static capl_status check_input(const capl_model *m)
 static capl_status check_steps(capl_model *m, int w, int ndim, const int64_t *size)
 {
   enum { MOST = 1 << 16 };
-  if (ndim == 3 && size[0] == 3 && size[2] == m->meta.classes && size[1] >= 1 && size[1] <= MOST) return m->steps[w] = (int)size[1], CAPL_OK;
+  if (ndim == 3 && size[0] == 3 && size[2] == m->meta.classes && size[1] >= 1 && size[1] <= MOST)
+    return m->steps[w] = (int)size[1], CAPL_OK;
   char text[320], shape[128];
   capl_shape_describe(ndim, size, shape, sizeof shape);
-  snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes time steps of %d characters and a blank: (3,T,%d)",
+  snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes time steps of %d characters and "
+                              "a blank: (3,T,%d)",
            shape, m->meta.characters, m->meta.classes);
   return mismatch(m, text);
 }
@@ -119,8 +123,8 @@ static capl_status check_output(capl_model *m, int w)
   char text[256], shape[128];
   capl_shape_describe(ndim, size, shape, sizeof shape);
   snprintf(text, sizeof text,
-           "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)", shape,
-           m->meta.length, m->meta.classes, m->meta.length, m->meta.classes);
+           "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)",
+           shape, m->meta.length, m->meta.classes, m->meta.length, m->meta.classes);
   return mismatch(m, text);
 }
 
@@ -133,7 +137,8 @@ static capl_status make_room(capl_model *m)
   m->room = malloc(3 * (size_t)m->meta.width * (size_t)m->meta.height);
   m->levels = malloc(MODEL_BATCH * model_levels(m));
   m->decoding = calloc(1, sizeof *m->decoding);
-  return m->output && m->room && m->levels && m->decoding ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
+  return m->output && m->room && m->levels
+      && m->decoding ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
 }
 
 static capl_status prepare(capl_model *m, const capl_model_options *o)
@@ -186,9 +191,9 @@ void capl_model_close(capl_model *m)
 void capl_model_info_get(const capl_model *m, capl_model_info *info)
 {
   const model_meta *meta = &m->meta;
-  *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels, .n_widths = meta->n_widths,
-                            .widths = meta->widths, .length_min = meta->length_min, .length = meta->length,
-                            .ctc = meta->decoding == META_CTC, .charset = meta->charset,
+  *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels,
+                            .n_widths = meta->n_widths, .widths = meta->widths, .length_min = meta->length_min,
+                            .length = meta->length, .ctc = meta->decoding == META_CTC, .charset = meta->charset,
                             .precision = m->precision.name};
 }
 
@@ -231,24 +236,27 @@ static capl_status read_outputs(capl_model *m, capl_tensor *x, double *values)
 }
 
 /* The images of one width: at[0..n) are their numbers. */
-static capl_status read_width(capl_model *m, const uint8_t *levels, size_t stride, int w, const int *at, int n, capl_reading *readings,
-                              double *output)
+static capl_status read_width(capl_model *m, const uint8_t *levels, size_t stride, int w, const int *at, int n,
+                              capl_reading *readings, double *output)
 {
   size_t n_pixels = (size_t)model_width(m, w) * (size_t)m->meta.height, values = n_pixels * (size_t)m->meta.channels;
   capl_tensor *x;
   CAPL_TRY(new_input(m, n, w, &x));
   float *row = capl_tensor_data(x);
-  for (int i = 0; i < n; i++) capl_convert(&m->meta.conversion, levels + (size_t)at[i] * stride, n_pixels, m->meta.channels, row + (size_t)i * values);
+  for (int i = 0; i < n; i++)
+    capl_convert(&m->meta.conversion, levels + (size_t)at[i] * stride, n_pixels, m->meta.channels,
+                 row + (size_t)i * values);
   double *out = output ? output : m->output;
   capl_status status = read_outputs(m, x, out);
   capl_tensor_unref(x);
   for (int i = 0; status == CAPL_OK && i < n; i++)
-    if (readings[at[i]].status == CAPL_OK) decode_keeping_size(m, out + (size_t)i * (size_t)model_outputs(m, w), w, &readings[at[i]]);
+    if (readings[at[i]].status == CAPL_OK)
+      decode_keeping_size(m, out + (size_t)i * (size_t)model_outputs(m, w), w, &readings[at[i]]);
   return status;
 }
 
-capl_status model_read_levels(capl_model *m, const uint8_t *levels, size_t stride, const int *w, int n, capl_reading *readings,
-                              double *output)
+capl_status model_read_levels(capl_model *m, const uint8_t *levels, size_t stride, const int *w, int n,
+                              capl_reading *readings, double *output)
 {
   for (int wanted = 0; wanted < model_widths(m); wanted++) {
     int at[MODEL_BATCH], count = 0;
@@ -272,9 +280,11 @@ static capl_status read_pixels(capl_model *m, const capl_model_image *image, uin
   const char *path = image->path;
   if (path) CAPL_TRY(capl_image_read(path, m->meta.channels, &m->scratch));
   capl_model_image given = *image;
-  if (path) given = (capl_model_image){NULL, m->scratch.pixels, m->scratch.width, m->scratch.height, m->scratch.channels};
+  if (path)
+    given = (capl_model_image){NULL, m->scratch.pixels, m->scratch.width, m->scratch.height, m->scratch.channels};
   if (!given.pixels || given.width < 1 || given.height < 1 || (given.channels != 1 && given.channels != 3))
-    return CAPL_FAIL(CAPL_EVALUE, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is %d x %d px of %d channels",
+    return CAPL_FAIL(CAPL_EVALUE, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is %d "
+                                  "x %d px of %d channels",
                      given.width, given.height, given.channels);
   capl_status status = model_fit(&m->meta, given.pixels, given.width, given.height, given.channels, m->room, levels, w);
   if (status == CAPL_OK || !path) return status;
@@ -288,7 +298,8 @@ static void image_size(const capl_model *m, const capl_model_image *image, capl_
   reading->height = image->path ? m->scratch.height : image->height;
 }
 
-capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n, capl_reading *readings, double *output)
+capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n, capl_reading *readings,
+                            double *output)
 {
   size_t stride = model_levels(m);
   int w[MODEL_BATCH] = {0};
@@ -326,8 +337,9 @@ capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int
   for (int w = 0; w < meta.n_widths; w++) fits = fits || meta.widths[w] == width;
   char widths[256];
   if (!fits || meta.height != height || meta.channels != channels)
-    return CAPL_FAIL(CAPL_ESHAPE, "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d",
-                     width, height, channels, describe_widths(meta.widths, meta.n_widths, meta.width, widths, sizeof widths),
+    return CAPL_FAIL(CAPL_ESHAPE,
+                     "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d", width,
+                     height, channels, describe_widths(meta.widths, meta.n_widths, meta.width, widths, sizeof widths),
                      meta.height, meta.channels);
   size_t n_pixels = (size_t)width * (size_t)height, values = n_pixels * (size_t)channels;
   for (int i = 0; i < n; i++)

@@ -20,9 +20,10 @@ int model_outputs(const capl_model *model, int w);  /* numbers per image, T*K */
 size_t model_levels(const capl_model *model);       /* bytes of an image of the greatest width */
 bool model_is_low(const capl_model *model);         /* computes in 16 bits */
 
-/* An image of any size and 1 or 3 channels as the model sees it: (H,W,C) u8 of the *w-th width, at the beginning of out,
-** which has room for model_levels bytes. room: for as many with 3 channels. EVALUE, ENOMEM. */
-capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room, uint8_t *out, int *w);
+/* An image of any size and 1 or 3 channels as the model sees it: (H,W,C) u8 of the *w-th width, at the beginning of
+** out, which has room for model_levels bytes. room: for as many with 3 channels. EVALUE, ENOMEM. */
+capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room,
+                      uint8_t *out, int *w);
 
 /* What capl_model_decoding_set was told; all zero at first. */
 typedef struct {
@@ -36,8 +37,8 @@ model_decoding *model_decoding_of(const capl_model *model);
 void model_decode(const capl_model *model, const double *output, int w, capl_reading *reading);
 /* Images as model_fit gives them, `stride` bytes apart, width w[i] each -> readings' text and confidence. Bad readings
 ** (status set) stay as they are. output: n*T*K numbers, or NULL; all images are of one width then. n <= MODEL_BATCH. */
-capl_status model_read_levels(capl_model *model, const uint8_t *levels, size_t stride, const int *w, int n, capl_reading *readings,
-                              double *output);
+capl_status model_read_levels(capl_model *model, const uint8_t *levels, size_t stride, const int *w, int n,
+                              capl_reading *readings, double *output);
 /* capl_model_run for at most MODEL_BATCH images; output as above. */
 capl_status model_run_batch(capl_model *model, const capl_model_image *images, int n, capl_reading *readings,
                             double *output);

@@ -1,4 +1,5 @@
-/* model_weights.c -- a model's weights are those that were saved: hashed when written, and again whenever they are read.
+/* model_weights.c -- a model's weights are those that were saved: hashed when written, and again whenever they are
+** read.
 **
 ** Models of older versions have no hash in their meta.json; they are read as they are.
 ** SPDX-License-Identifier: Apache-2.0
@@ -59,7 +60,8 @@ capl_status model_weights_check(model_weights *w)
 {
   wait_for(w);
   if (!w->wanted[0] || strcmp(w->found, w->wanted) == 0) return CAPL_OK;
-  CAPL_FAIL(CAPL_EFORMAT, "%s is not what was saved: its SHA-256 is %s, meta.json says %s", w->path, w->found, w->wanted);
+  CAPL_FAIL(CAPL_EFORMAT, "%s is not what was saved: its SHA-256 is %s, meta.json says %s", w->path, w->found,
+            w->wanted);
   capl_error_hint("the file is damaged or was changed; copy the model again from where it came");
   return CAPL_EFORMAT;
 }

@@ -13,7 +13,8 @@
 typedef struct {
   char *data;
   size_t len;
-  char path[4096 + 64], found[SHA256_DIGEST_STRING_LENGTH], wanted[SHA256_DIGEST_STRING_LENGTH]; /* wanted: "" = nobody knows */
+  /* wanted: "" = nobody knows */
+  char path[4096 + 64], found[SHA256_DIGEST_STRING_LENGTH], wanted[SHA256_DIGEST_STRING_LENGTH];
   pthread_t thread;
   bool running;
 } model_weights;

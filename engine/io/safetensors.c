@@ -58,10 +58,12 @@ static bool add_notes(cJSON *header, const safetensors_note *notes)
   return all != NULL;
 }
 
-capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len)
+capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out,
+                               size_t *len)
 {
   const char *twice = NULL;
-  if (n > MOST_TENSORS) return CAPL_FAIL(CAPL_EVALUE, "%d tensors are more than the %d that a file may have", n, MOST_TENSORS);
+  if (n > MOST_TENSORS)
+    return CAPL_FAIL(CAPL_EVALUE, "%d tensors are more than the %d that a file may have", n, MOST_TENSORS);
   JSON_OWNED *header = cJSON_CreateObject();
   size_t offset = 0;
   bool ok = header && add_notes(header, notes);
@@ -159,7 +161,8 @@ static capl_status read_shape(const char *path, const cJSON *item, entry *e)
   if (cJSON_GetArraySize(shape) > CAPL_MAX_NDIM) return damaged(path, item->string, "it has more than 6 dims");
   cJSON_ArrayForEach(d, shape)
   {
-    if (!json_whole(d, 0, 0x1p53, &e->size[e->ndim++])) return damaged(path, item->string, "its shape is no list of sizes");
+    if (!json_whole(d, 0, 0x1p53, &e->size[e->ndim++]))
+      return damaged(path, item->string, "its shape is no list of sizes");
   }
   return CAPL_OK;
 }
@@ -189,7 +192,8 @@ static capl_status read_entry(const char *path, const cJSON *item, size_t data_l
     return damaged(path, item->string, "its data lies outside the file");
   int64_t span = bytes; /* also with sizes of 0 left out, as strides are computed */
   for (int d = 0; d < e->ndim; d++) {
-    if (__builtin_mul_overflow(span, e->size[d] ? e->size[d] : 1, &span)) return damaged(path, item->string, "it is too large");
+    if (__builtin_mul_overflow(span, e->size[d] ? e->size[d] : 1, &span))
+      return damaged(path, item->string, "it is too large");
     bytes *= e->size[d];
   }
   if (bytes != end - begin) return damaged(path, item->string, "its shape and the bytes it has differ");
@@ -350,8 +354,8 @@ capl_status safetensors_read(const char *path, char **data, size_t *len)
   *data = NULL;
   CAPL_TRY(safetensors_measure(path, &meant, &size));
   if (size > meant)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s has %llu bytes of the %llu that its header names", path, (unsigned long long)size,
-                     (unsigned long long)meant);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s has %llu bytes of the %llu that its header names", path,
+                     (unsigned long long)size, (unsigned long long)meant);
   return file_read(path, (size_t)meant, data, len);
 }
 

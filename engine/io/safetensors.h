@@ -14,7 +14,8 @@ typedef struct {
 
 /* The header as text, padded with blanks to a multiple of 8; caller frees. notes: NULL = none. EVALUE for
 ** two tensors of one name; ENOMEM. */
-capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out, size_t *len);
+capl_status safetensors_header(const capl_named_tensor *list, int n, const safetensors_note *notes, char **out,
+                               size_t *len);
 /* Appends header length, header and the bytes of the tensors. */
 capl_status safetensors_append(file_writer *w, const char *header, size_t len, const capl_named_tensor *list, int n);
 /* capl_safetensors_save; hash takes in all that is written, NULL = nobody asks. */
@@ -23,7 +24,8 @@ capl_status safetensors_save_hashed(const char *path, const capl_named_tensor *l
 capl_status safetensors_read_note(const char *path, const char *data, size_t len, const char *key, char **text);
 /* Bytes the whole file should have by its header; 0 if that cannot be read. */
 size_t safetensors_length(const char *data, size_t len);
-/* Likewise of a file of which no more than the header is read, and the bytes that it has. EFORMAT if the header cannot be read. */
+/* Likewise of a file of which no more than the header is read, and the bytes that it has. EFORMAT if the header cannot
+** be read. */
 capl_status safetensors_measure(const char *path, uint64_t *meant, uint64_t *size);
 
 /* The bytes of a file that is as long as its header says; caller frees. EIO, EFORMAT, ENOMEM. */

@@ -60,8 +60,9 @@ typedef struct {
 
 typedef struct monitor_gpu monitor_gpu; /* one GPU of NVML (nvml.c) */
 
-/* The GPU with that PCI bus id ("00000000:3B:00.0"); never by number, which CUDA and NVML count differently. uuid: of the
-** CUDA device, 16 bytes, or NULL: which part of a GPU that is cut into MIG devices. EUNSUPPORTED with the reason. */
+/* The GPU with that PCI bus id ("00000000:3B:00.0"); never by number, which CUDA and NVML count differently. uuid: of
+** the CUDA device, 16 bytes, or NULL: which part of a GPU that is cut into MIG devices. EUNSUPPORTED with the
+** reason. */
 CAPL_API capl_status monitor_gpu_open(const char *bus_id, const uint8_t *uuid, monitor_gpu **out);
 /* The GPU that NVML counts as index; EUNSUPPORTED: there is none. */
 CAPL_API capl_status monitor_gpu_at(int index, monitor_gpu **out);
@@ -102,8 +103,8 @@ typedef struct {
 CAPL_API capl_status monitor_open(const monitor_options *options, monitor **out);
 /* Ends the thread; one that hangs in the driver is left behind. m may be NULL. */
 CAPL_API void monitor_close(monitor *m);
-/* A reading of now: it may take milliseconds. Nothing is known when the thread's driver does not answer for a third of a
-** second. out may be NULL. */
+/* A reading of now: it may take milliseconds. Nothing is known when the thread's driver does not answer for a third of
+** a second. out may be NULL. */
 CAPL_API void monitor_sample(monitor *m, monitor_reading *out);
 
 enum { MONITOR_WINDOWS = 8 };
@@ -122,7 +123,8 @@ typedef struct {
 CAPL_API int monitor_window(monitor *m);
 /* Its figures since it was opened or last taken with reset. Waits for no reading. */
 CAPL_API void monitor_take(monitor *m, int window, bool reset, monitor_figures *out);
-/* The next of what happened and should be told (heat, slow clocks, full memory, a lost GPU) into text; false: nothing more. */
+/* The next of what happened and should be told (heat, slow clocks, full memory, a lost GPU) into text; false: nothing
+** more. */
 CAPL_API bool monitor_event(monitor *m, char *text, size_t len);
 /* Processor seconds that its thread has used. */
 CAPL_API double monitor_cost(const monitor *m);

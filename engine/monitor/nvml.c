@@ -1,8 +1,8 @@
 /* nvml.c -- GPUs as NVIDIA's management library tells of them.
 **
-** The library comes with the driver; it is loaded when a GPU is first asked for, and the few functions of it that are used
-** are declared here. Drivers of any age and GPUs of any kind lack some of them: a figure that is not supported is not asked
-** for again, one that failed for another reason is. Only a lost GPU is never asked again.
+** The library comes with the driver; it is loaded when a GPU is first asked for, and the few functions of it that are
+** used are declared here. Drivers of any age and GPUs of any kind lack some of them: a figure that is not supported is
+** not asked for again, one that failed for another reason is. Only a lost GPU is never asked again.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -31,7 +31,8 @@ typedef struct {
   unsigned long long total, free, used;
 } nvml_memory;
 
-/* name here, name there, arguments. Without those of the first group nothing works; any of the others may be missing. */
+/* name here, name there, arguments. Without those of the first group nothing works; any of the others may be
+** missing. */
 #define NEEDED_MAP(X)                                                     \
   X(init, "nvmlInit_v2", (void))                                          \
   X(count, "nvmlDeviceGetCount_v2", (unsigned *))                         \
@@ -84,7 +85,8 @@ static void start_library(void)
   int code = lib.init();
   if (code == NVML_OK) return;
   if (code == NVML_MISMATCH)
-    snprintf(lib.why, sizeof lib.why, "NVIDIA's library and the loaded driver are of different versions; reboot, or reload the driver");
+    snprintf(lib.why, sizeof lib.why,
+             "NVIDIA's library and the loaded driver are of different versions; reboot, or reload the driver");
   else
     snprintf(lib.why, sizeof lib.why, "NVIDIA's management library does not start: %s", error_text(code));
 }
@@ -94,7 +96,8 @@ static void load(void)
 {
   void *handle = open_library();
   if (!handle) {
-    snprintf(lib.why, sizeof lib.why, "there is no libnvidia-ml.so.1, which comes with NVIDIA's driver (into a container with its capability 'utility')");
+    snprintf(lib.why, sizeof lib.why, "there is no libnvidia-ml.so.1, which comes with NVIDIA's driver (into a "
+                                      "container with its capability 'utility')");
     return;
   }
 #define X(name, symbol, arguments) find(handle, symbol, &lib.name);
@@ -139,7 +142,8 @@ struct monitor_gpu {
 
 static capl_status opened(int code, nvml_device device, const char *what, monitor_gpu **out)
 {
-  if (code == NVML_LOST) return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s has fallen off its bus; only a reboot brings it back", what);
+  if (code == NVML_LOST)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s has fallen off its bus; only a reboot brings it back", what);
   if (code != NVML_OK) return CAPL_FAIL(CAPL_EUNSUPPORTED, "the driver does not report %s: %s", what, error_text(code));
   monitor_gpu *gpu = calloc(1, sizeof *gpu);
   if (!gpu) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a monitor");
@@ -157,8 +161,8 @@ static void find_part(monitor_gpu *gpu, const uint8_t *u)
   char id[64];
   gpu->mig = lib.mig_mode && lib.mig_mode(gpu->whole, &current, &pending) == NVML_OK && current == 1;
   if (!gpu->mig || !u || !lib.by_uuid) return;
-  snprintf(id, sizeof id, "MIG-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4],
-           u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+  snprintf(id, sizeof id, "MIG-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2],
+           u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
   if (lib.by_uuid(id, &gpu->part) != NVML_OK) gpu->part = gpu->whole;
   strncat(gpu->name, " (MIG)", sizeof gpu->name - strlen(gpu->name) - 1);
 }
@@ -204,7 +208,8 @@ static bool got(monitor_gpu *gpu, unsigned bit, int code)
   return false;
 }
 
-/* Evaluates to whether figure `bit` is wanted, its function there, and its call with these arguments brought a value. */
+/* Evaluates to whether figure `bit` is wanted, its function there, and its call with these arguments brought a
+** value. */
 #define ASK(gpu, bit, function, ...) \
   (((gpu)->ask & (bit)) && !(gpu)->lost && lib.function && got(gpu, bit, lib.function(__VA_ARGS__)))
 
@@ -260,8 +265,8 @@ static const struct {
   bool trouble;
   const char *text;
 } reasons[] = {
-  {0x04, false, "power limit"}, {0x08, true, "hardware slowdown"}, {0x20, true, "heat"}, {0x40, true, "heat, by hardware"},
-  {0x80, true, "power brake"},
+  {0x04, false, "power limit"}, {0x08, true, "hardware slowdown"}, {0x20, true, "heat"},
+  {0x40, true, "heat, by hardware"}, {0x80, true, "power brake"},
 };
 enum { N_REASONS = sizeof reasons / sizeof *reasons };
 
@@ -285,5 +290,6 @@ void monitor_throttle_text(uint64_t bits, char *text, size_t len)
   size_t used = 0;
   *text = '\0';
   for (int i = 0; i < N_REASONS && used < len; i++)
-    if (bits & reasons[i].bit) used += (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "", reasons[i].text);
+    if (bits & reasons[i].bit)
+      used += (size_t)snprintf(text + used, len - used, "%s%s", used ? ", " : "", reasons[i].text);
 }

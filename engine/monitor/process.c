@@ -108,8 +108,10 @@ static void open_machine(monitor_process *p)
 static int64_t folder_memory(const char *folder)
 {
   int64_t bytes;
-  bool found = cgroup_numbers(folder, "memory.max", &bytes, NULL) || cgroup_numbers(folder, "memory.limit_in_bytes", &bytes, NULL);
-  return found && bytes > 0 && bytes < INT64_MAX / 4096 * 2048 ? bytes : CGROUP_NO_LIMIT; /* version 1 writes "none" as a huge number */
+  bool found = cgroup_numbers(folder, "memory.max", &bytes, NULL)
+      || cgroup_numbers(folder, "memory.limit_in_bytes", &bytes, NULL);
+  /* version 1 writes "none" as a huge number */
+  return found && bytes > 0 && bytes < INT64_MAX / 4096 * 2048 ? bytes : CGROUP_NO_LIMIT;
 }
 
 /* Limits of containers are those of this process, which an own child shares. */
@@ -130,8 +132,8 @@ static bool read_stat(const monitor_process *p, double *cpu_s, unsigned long lon
   unsigned long long user, system;
   if (!read_text(p->stat, text, sizeof text)) return false;
   const char *at = strrchr(text, ')');
-  if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu", &user, &system,
-                    started) != 3)
+  if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu",
+                    &user, &system, started) != 3)
     return false;
   *cpu_s = (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
   return at[2] != 'Z'; /* one that has ended and waits to be noticed */
@@ -194,7 +196,9 @@ static void read_machine(monitor_process *p, monitor_reading *r)
   char text[256];
   unsigned long long t[8] = {0};
   if (!read_text(p->machine, text, sizeof text)) return;
-  if (sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", t, t + 1, t + 2, t + 3, t + 4, t + 5, t + 6, t + 7) < 4) return;
+  if (sscanf(text, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", t, t + 1, t + 2, t + 3, t + 4, t + 5, t + 6, t + 7)
+      < 4)
+    return;
   double total = 0, busy;
   for (int i = 0; i < 8; i++) total += (double)t[i];
   busy = total - (double)(t[3] + t[4]);

@@ -1,8 +1,8 @@
 /* sampler.c -- the thread that takes readings, and the windows that sum them up.
 **
-** A driver may take milliseconds to answer, or hang. So with a thread nobody else calls it, and the lock is held only while
-** some thirty numbers are added or copied: who reads never waits for a driver, and who wants a reading now waits a little.
-** SPDX-License-Identifier: Apache-2.0
+** A driver may take milliseconds to answer, or hang. So with a thread nobody else calls it, and the lock is held only
+** while some thirty numbers are added or copied: who reads never waits for a driver, and who wants a reading now waits
+** a little. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "monitor/monitor.h"
@@ -81,7 +81,8 @@ static void window_add(window *w, const monitor_reading *r, double seconds)
     w->least[f] = fmin(w->least[f], v);
     w->most[f] = fmax(w->most[f], v);
     w->weight[f] += weight;
-    w->mean[f] += (v - w->mean[f]) * (weight / w->weight[f]); /* so the mean of equal values is their value, to the bit */
+    w->mean[f] += (v - w->mean[f]) * (weight / w->weight[f]); /* so the mean of equal values is their value, to the
+                                                              ** bit */
   }
   if (!isnan(r->value[MONITOR_power_w])) w->energy_sum += seconds * r->value[MONITOR_power_w];
   if (isnan(w->energy_first)) w->energy_first = r->energy_j;
@@ -160,7 +161,8 @@ static void judge_heat(monitor *m, const monitor_reading *r)
   }
 }
 
-/* Each reason once: a GPU at its edge is held down and let go every second. A power limit that is reached is no trouble. */
+/* Each reason once: a GPU at its edge is held down and let go every second. A power limit that is reached is no
+** trouble. */
 static void judge_clocks(monitor *m, const monitor_reading *r)
 {
   char text[EVENT_TEXT / 2];
@@ -176,7 +178,8 @@ static void judge_memory(monitor *m, const monitor_reading *r)
   double share = r->value[MONITOR_ram_used] / r->value[MONITOR_ram_total];
   if (share > FULL && !m->full) {
     m->full = true;
-    tell(m, "memory is full to %.0f %% of %.1f GB: the system may end this run", 100 * share, r->value[MONITOR_ram_total] / 1e9);
+    tell(m, "memory is full to %.0f %% of %.1f GB: the system may end this run", 100 * share,
+         r->value[MONITOR_ram_total] / 1e9);
   } else if (share <= FREE_BELOW) {
     m->full = false;
   }
@@ -321,7 +324,8 @@ capl_status monitor_open(const monitor_options *o, monitor **out)
   return status;
 }
 
-/* A driver whose GPU has died may keep a call for minutes; then the thread and what it uses stay until the process ends. */
+/* A driver whose GPU has died may keep a call for minutes; then the thread and what it uses stay until the process
+** ends. */
 static bool ended(monitor *m)
 {
   if (!m->running) return true;

@@ -60,10 +60,10 @@ static capl_status saturating_shape(const capl_call *call, capl_out_spec *out)
   return rule_like_first(call, out);
 }
 
-#define SATURATING(X, op, numbers)                                                                                      \
+#define SATURATING(X, op, numbers) \
   const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "y, dy", .outs = "dx", .n_out = 1,            \
-                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = saturating_shape,    \
-                                       .doc = "dx = dy times the slope of " #op " where it is y.\n"                     \
+                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = saturating_shape, \
+                                       .doc = "dx = dy times the slope of " #op " where it is y.\n" \
                                               "y, dy: the same shape -> dx alike. Not differentiable."};
 SATURATING_MAP(SATURATING, )
 

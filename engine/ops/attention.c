@@ -33,8 +33,9 @@ static capl_status fail_pair(const capl_tensor *a, const char *a_name, const cap
                              const char *what)
 {
   char left[TEXT], right[TEXT];
-  return CAPL_FAIL(CAPL_ESHAPE, "%s is %s, %s is %s: %s", a_name, capl_shape_describe(a->ndim, a->size, left, sizeof left),
-                   b_name, capl_shape_describe(b->ndim, b->size, right, sizeof right), what);
+  return CAPL_FAIL(CAPL_ESHAPE, "%s is %s, %s is %s: %s", a_name,
+                   capl_shape_describe(a->ndim, a->size, left, sizeof left), b_name,
+                   capl_shape_describe(b->ndim, b->size, right, sizeof right), what);
 }
 
 static bool same_batch(const capl_tensor *a, const capl_tensor *b)
@@ -52,7 +53,8 @@ static capl_status need_qkv(const capl_tensor *q, const capl_tensor *k, const ca
   if (!same_batch(q, k)) return fail_pair(q, "q", k, "k", "all dims before the last two must be the same");
   if (!same_batch(q, v)) return fail_pair(q, "q", v, "v", "all dims before the last two must be the same");
   if (q->size[q->ndim - 1] != k->size[k->ndim - 1]) return fail_pair(q, "q", k, "k", "the last dims must be the same");
-  if (k->size[k->ndim - 2] != v->size[v->ndim - 2]) return fail_pair(k, "k", v, "v", "they must have equally many rows");
+  if (k->size[k->ndim - 2] != v->size[v->ndim - 2])
+    return fail_pair(k, "k", v, "v", "they must have equally many rows");
   return CAPL_OK;
 }
 
@@ -105,7 +107,8 @@ static capl_status attention_shape(const capl_call *call, capl_out_spec *out)
 static capl_status attention_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *q = call->in[ATTENTION_Q], *k = call->in[ATTENTION_K], *v = call->in[ATTENTION_V];
-  const capl_tensor *y = call->in[ATTENTION_GRAD_Y], *lse = call->in[ATTENTION_GRAD_LSE], *dy = call->in[ATTENTION_GRAD_DY];
+  const capl_tensor *y = call->in[ATTENTION_GRAD_Y], *lse = call->in[ATTENTION_GRAD_LSE],
+      *dy = call->in[ATTENTION_GRAD_DY];
   const capl_tensor *mask = call->n_in > ATTENTION_GRAD_MASK ? call->in[ATTENTION_GRAD_MASK] : NULL;
   CAPL_TRY(need_qkv(q, k, v));
   CAPL_TRY(need_mask(mask, q, k));
@@ -133,7 +136,8 @@ static capl_status attention_rule(const capl_node *node, capl_tensor *const *dy,
   capl_tensor *mask = node->n_in > ATTENTION_MASK ? node->in[ATTENTION_MASK] : NULL, *got[3];
   if (mask && node->needs[ATTENTION_MASK]) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "the gradient of attn_mask would need all scores, which are not kept");
-    capl_error_hint("use nn.scaled_dot_product_attention, which takes the long way for such a mask, or attn_mask:detach()");
+    capl_error_hint("use nn.scaled_dot_product_attention, which takes the long way for such a mask, or "
+                    "attn_mask:detach()");
     return CAPL_EUNSUPPORTED;
   }
   if (!dy[0]) return CAPL_OK;
@@ -162,10 +166,11 @@ static double attention_grad_macs(const capl_call *call)
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define ATTENTION_DOC                                                                                                    \
-  "attn_mask: can be broadcast to (...,L,S); bool: true = takes part; floating: added to the scores. A query without\n"  \
-  "any key gives 0. is_causal: query i sees the keys 0..i. scale: of the scores; 0 = 1 / sqrt(E). dropout_p: share of\n" \
-  "the weights set to 0, the others divided by 1 - dropout_p; which ones: as dropout of (...,L,S) with seed and offset.\n"
+#define ATTENTION_DOC \
+  "attn_mask: can be broadcast to (...,L,S); bool: true = takes part; floating: added to the scores. A query\n" \
+  "without any key gives 0. is_causal: query i sees the keys 0..i. scale: of the scores; 0 = 1 / sqrt(E).\n" \
+  "dropout_p: share of the weights set to 0, the others divided by 1 - dropout_p; which ones: as dropout of\n" \
+  "(...,L,S) with seed and offset.\n"
 
 const capl_op capl_op_scaled_dot_product_attention = {
     NAME_AND_ATTRS(scaled_dot_product_attention),
@@ -185,7 +190,8 @@ const capl_op capl_op_scaled_dot_product_attention = {
            "q (...,L,E), k (...,S,E), v (...,S,Ev) of one floating dtype -> y (...,L,Ev) of that dtype; lse (...,L):\n"
            "logarithm of each query's sum of exponentials, f32 or wider.\n" ATTENTION_DOC
            "Errors: shape if sizes do not fit; dtype; value if attn_mask and is_causal are both given.\n"
-           "Source: A. Vaswani et al., \"Attention is all you need\", NeurIPS 2017; T. Dao et al., \"FlashAttention\",\n"
+           "Source: A. Vaswani et al., \"Attention is all you need\", NeurIPS 2017; T. Dao et al., "
+           "\"FlashAttention\",\n"
            "NeurIPS 2022.",
 };
 

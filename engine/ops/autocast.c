@@ -1,7 +1,7 @@
 /* autocast.c -- casting the inputs of a call as its op's amp class asks.
 **
-** Under autocast a weight would be cast anew by every op that reads it: its shadow (shadow.h) keeps the numbers, and the
-** cast as the tape knows it is kept until autocast ends or the leaf is written.
+** Under autocast a weight would be cast anew by every op that reads it: its shadow (shadow.h) keeps the numbers, and
+** the cast as the tape knows it is kept until autocast ends or the leaf is written.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/autocast.h"

@@ -238,7 +238,8 @@ static void count_features(const capl_call *call)
   if (call->op->expand) capl_counter_add(CAPL_COUNT_fused_ops);
 }
 
-/* Whether the kernel writes input i; of an optimiser step's groups the second is gradients, and behind them is a control. */
+/* Whether the kernel writes input i; of an optimiser step's groups the second is gradients, and behind them is a
+** control. */
 static bool is_written(const capl_call *call, int i)
 {
   int groups = call->op->step_groups;
@@ -308,7 +309,8 @@ static capl_status run_kernel(const capl_call *call, const capl_kernel *k, const
 capl_status op_call_into(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, capl_tensor **out)
 {
   capl_tensor *none[CAPL_MAX_OUT] = {NULL}; /* outputs are not there while kernels say what they support */
-  capl_call call = {.op = capl_op_get(id), .in = in, .n_in = n_in, .out = none, .attr = attr, .id = id, .device = in[0]->device};
+  capl_call call = {.op = capl_op_get(id), .in = in, .n_in = n_in, .out = none, .attr = attr, .id = id,
+                    .device = in[0]->device};
   if (!call.device->backend->arithmetic) return CAPL_OK;
   const char *backend;
   const capl_kernel *kernel = find_kernel(&call, &backend);
@@ -351,7 +353,8 @@ static capl_status execute(capl_call *call, capl_tensor **laid)
     return tape_wants(op, history, call->n_in) ? tape_record(call, history) : CAPL_OK;
   }
   CAPL_TRY(op->shape(call, specs));
-  for (int i = 0; i < call->n_in; i++) CAPL_TRY(lay_out(op->layout, i > 0 ? laid[0] : history[0], history[i], &laid[i]));
+  for (int i = 0; i < call->n_in; i++)
+    CAPL_TRY(lay_out(op->layout, i > 0 ? laid[0] : history[0], history[i], &laid[i]));
   call->in = laid;
   follow_laid_out(call, history, specs);
   const char *backend = NULL;

@@ -161,8 +161,8 @@ static capl_status need_transposed_channels(const capl_tensor *x, const capl_ten
   const char *plural = expected == 1 ? "" : "s";
   capl_status status = CAPL_FAIL(CAPL_ESHAPE, "weight expects %" PRId64 " input channel%s, x has %" PRId64, expected,
                                  plural, given);
-  capl_error_hint("use nn.ConvTranspose2d(%" PRId64 ", %" PRId64 ", …) or feed images with %" PRId64 " channel%s", given,
-                  weight->size[1] * groups, expected, plural);
+  capl_error_hint("use nn.ConvTranspose2d(%" PRId64 ", %" PRId64 ", …) or feed images with %" PRId64 " channel%s",
+                  given, weight->size[1] * groups, expected, plural);
   return status;
 }
 

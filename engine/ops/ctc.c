@@ -28,7 +28,8 @@ static capl_status need_targets(const capl_tensor *targets, int64_t N)
   if (targets->ndim == 2 && targets->size[0] == N) return CAPL_OK;
   CAPL_FAIL(CAPL_ESHAPE, "targets must be (N,S) with N = %lld as in log_probs (T,N,K); it is %s", (long long)N,
             capl_shape_describe(targets->ndim, targets->size, shape, sizeof shape));
-  if (targets->ndim == 1) capl_error_hint("give each sample a row of its own; what lies behind its length may be anything, e.g. -1");
+  if (targets->ndim == 1)
+    capl_error_hint("give each sample a row of its own; what lies behind its length may be anything, e.g. -1");
   else capl_error_hint("scores that are batch first, (N,T,K), become (T,N,K) by scores:permute(2, 1, 3)");
   return CAPL_ESHAPE;
 }
@@ -82,7 +83,8 @@ static capl_status need_saved(const capl_call *call, const ctc_problem *p)
   CAPL_TRY(need_vector(call->in[CTC_SAVED_INFEASIBLE], "infeasible", p->N, "sample"));
   CAPL_TRY(need_dtype(call->in[CTC_SAVED_INFEASIBLE], "infeasible", CAPL_U8));
   CAPL_TRY(need_dtype(alpha, "alpha", sum_dtype(p->log_probs)));
-  if (alpha->ndim == 3 && alpha->size[0] == p->N && alpha->size[1] == p->T && alpha->size[2] == p->states) return CAPL_OK;
+  if (alpha->ndim == 3 && alpha->size[0] == p->N && alpha->size[1] == p->T && alpha->size[2] == p->states)
+    return CAPL_OK;
   return CAPL_FAIL(CAPL_ESHAPE, "alpha is %s, that of ctc_loss is (%lld,%lld,%lld)",
                    capl_shape_describe(alpha->ndim, alpha->size, shape, sizeof shape), (long long)p->N, (long long)p->T,
                    (long long)p->states);
@@ -118,7 +120,8 @@ capl_status ctc_check_values(const ctc_problem *p)
       return CAPL_FAIL(CAPL_EVALUE, "input_lengths[%" PRId64 "] is %" PRId64 ", log_probs has %" PRId64 " time steps",
                        capl_counted(n), steps, p->T);
     if (length < 0 || length > p->S)
-      return CAPL_FAIL(CAPL_EVALUE, "target_lengths[%" PRId64 "] is %" PRId64 ", a row of targets has %" PRId64 " labels",
+      return CAPL_FAIL(CAPL_EVALUE,
+                       "target_lengths[%" PRId64 "] is %" PRId64 ", a row of targets has %" PRId64 " labels",
                        capl_counted(n), length, p->S);
     for (int64_t s = 0; s < length; s++) {
       int64_t label = ctc_label(p, n, s);
@@ -128,7 +131,8 @@ capl_status ctc_check_values(const ctc_problem *p)
       if (label != p->blank) continue;
       CAPL_FAIL(CAPL_EVALUE, "targets[%" PRId64 "][%" PRId64 "] is %" PRId64 ", which is the blank", capl_counted(n),
                 capl_counted(s), label);
-      capl_error_hint("labels are the other classes; a shorter text is said by target_lengths, not filled up with blanks");
+      capl_error_hint("labels are the other classes; a shorter text is said by target_lengths, not filled up with "
+                      "blanks");
       return CAPL_EVALUE;
     }
   }
@@ -151,13 +155,18 @@ const capl_op capl_op_ctc_loss = {
          "log_probs (T,N,K), any strides: logarithms of probabilities (log_softmax); targets (N,S) i32|i64, anything\n"
          "behind a sample's length; input_lengths, target_lengths (N) i32|i64 -> loss, a scalar, or (N) for reduction\n"
          "none; infeasible (N) u8; alpha (N,T,2S+1), kept for the gradient: log forward variables less the largest of\n"
-         "their time step. blank: its class. reduction: mean (default; each loss by its text's length, then over N), sum,\n"
-         "none. A text that no path spells has an infinite loss: infeasible is 1 if it has too few time steps (labels,\n"
+         "their time step. blank: its class. reduction: mean (default; each loss by its text's length, then over N), "
+         "sum,\n"
+         "none. A text that no path spells has an infinite loss: infeasible is 1 if it has too few time steps "
+         "(labels,\n"
          "and a blank between equal ones), 2 if its paths have probability 0, else 0. zero_infinity (default, unlike\n"
-         "PyTorch, where one such sample makes the whole batch infinite): its loss counts 0. Its gradient is 0 always.\n"
-         "The gradient is that of the loss as a function of log_probs, as if they need not sum to 1; PyTorch's own adds\n"
+         "PyTorch, where one such sample makes the whole batch infinite): its loss counts 0. Its gradient is 0 "
+         "always.\n"
+         "The gradient is that of the loss as a function of log_probs, as if they need not sum to 1; PyTorch's own "
+         "adds\n"
          "exp(log_probs), which log_softmax takes away again: those of the scores are the same.\n"
-         "Errors: shape; dtype; value, naming the sample, for a length or label out of range. A GPU cannot raise that:\n"
+         "Errors: shape; dtype; value, naming the sample, for a length or label out of range. A GPU cannot raise "
+         "that:\n"
          "there such a sample is infeasible 3, and counts 0 or infinity likewise.\n"
          "Graves, Fernandez, Gomez, Schmidhuber: Connectionist Temporal Classification, ICML 2006.",
 };
@@ -170,6 +179,7 @@ const capl_op capl_op_ctc_loss_grad = {
   .layout = CAPL_LAYOUT_ANY,
   .shape = ctc_grad_shape,
   .doc = "dlog_probs = -dloss * the probability of being at this class at this time, given the text.\n"
-         "Inputs and outputs of ctc_loss, dloss like the loss -> dlog_probs (T,N,K); 0 for infeasible samples and behind\n"
+         "Inputs and outputs of ctc_loss, dloss like the loss -> dlog_probs (T,N,K); 0 for infeasible samples and "
+         "behind\n"
          "input_lengths. Not differentiable.",
 };

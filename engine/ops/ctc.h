@@ -1,7 +1,7 @@
 /* ctc.h -- one call of ctc_loss or its gradient: sizes, attributes, and how a sample's labels and lengths are read.
 **
-** Shape rules and the kernels that run on the host share these functions, so they cannot disagree about a sample. Kernels
-** of a GPU share the numbers alone.
+** Shape rules and the kernels that run on the host share these functions, so they cannot disagree about a sample.
+** Kernels of a GPU share the numbers alone.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_CTC_H
@@ -10,7 +10,8 @@
 #include "ops/attrs.h"
 
 /* Inputs of ctc_loss; its gradient has three more ... */
-enum { CTC_LOG_PROBS, CTC_TARGETS, CTC_INPUT_LENGTHS, CTC_TARGET_LENGTHS, CTC_SAVED_INFEASIBLE, CTC_SAVED_ALPHA, CTC_DLOSS };
+enum { CTC_LOG_PROBS, CTC_TARGETS, CTC_INPUT_LENGTHS, CTC_TARGET_LENGTHS, CTC_SAVED_INFEASIBLE, CTC_SAVED_ALPHA,
+      CTC_DLOSS };
 /* ... outputs, attributes of both, and the choices of reduction. */
 enum { CTC_LOSS, CTC_INFEASIBLE, CTC_ALPHA };
 enum {

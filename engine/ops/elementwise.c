@@ -234,7 +234,8 @@ static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl
 {
   const capl_dtype dtype = node->in[0]->dtype;
   capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(dtype)};
-  bool later = node->edges[0].leaf && dtype == CAPL_F32; /* the tape makes f32 of a leaf's gradient, of several at a time */
+  bool later = node->edges[0].leaf && dtype == CAPL_F32; /* the tape makes f32 of a leaf's gradient, of several at a
+                                                         ** time */
   if (dy[0]->dtype != dtype && !later) return GRAD_CALL(CAPL_OP_cast, attr, &dx[0], dy[0]);
   dx[0] = capl_tensor_ref(dy[0]);
   return CAPL_OK;
@@ -303,7 +304,8 @@ UNARY(affine, KEEP, .shape = affine_shape, .grad = affine_grad,
              "x: any shape and dtype -> y alike; integers become f32 if scale or shift is not whole.");
 UNARY(pow, F32, .save_in = SAVE_X, .shape = float_shape,
       .grad = pow_grad, .doc = "y = x to the power of a constant exponent." FLOAT_DOC);
-UNARY(exp, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = exp_grad, .doc = "y = e to the power of x." FLOAT_DOC);
+UNARY(exp, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = exp_grad,
+      .doc = "y = e to the power of x." FLOAT_DOC);
 UNARY(log, F32, .save_in = SAVE_X, .shape = float_shape, .grad = log_grad,
       .doc = "y = natural logarithm of x; NaN below 0." FLOAT_DOC);
 UNARY(sqrt, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = sqrt_grad,

@@ -30,7 +30,8 @@ static capl_status need_normalized(const capl_tensor *x, const capl_attr *shape)
 {
   char wanted[TEXT], given[TEXT];
   CAPL_TRY(need_float(x, "x"));
-  if (shape->n == 0) return CAPL_FAIL(CAPL_EVALUE, "normalized_shape is empty, it lists the sizes of the last dims of x");
+  if (shape->n == 0)
+    return CAPL_FAIL(CAPL_EVALUE, "normalized_shape is empty, it lists the sizes of the last dims of x");
   if (ends_with(x, shape->n, shape->v)) return CAPL_OK;
   CAPL_FAIL(CAPL_ESHAPE, "normalized_shape is %s, x is %s: x must end with it",
             capl_shape_describe(shape->n, shape->v, wanted, sizeof wanted),
@@ -70,7 +71,8 @@ static capl_status need_rows(const capl_tensor *t, const char *name, const capl_
   int rows = x->ndim - shape->n;
   if (t->ndim == rows && memcmp(t->size, x->size, (size_t)rows * sizeof *t->size) == 0)
     return need_dtype(t, name, statistics_dtype(x));
-  return CAPL_FAIL(CAPL_ESHAPE, "%s is %s, x has rows %s", name, capl_shape_describe(t->ndim, t->size, given, sizeof given),
+  return CAPL_FAIL(CAPL_ESHAPE, "%s is %s, x has rows %s", name,
+                   capl_shape_describe(t->ndim, t->size, given, sizeof given),
                    capl_shape_describe(rows, x->size, wanted, sizeof wanted));
 }
 
@@ -137,10 +139,11 @@ static capl_status need_channels(const capl_tensor *x, int64_t groups)
   char text[TEXT];
   CAPL_TRY(need_float(x, "x"));
   if (x->ndim < 2)
-    return CAPL_FAIL(CAPL_ESHAPE, "x is %s, (N,C,…) is needed", capl_shape_describe(x->ndim, x->size, text, sizeof text));
+    return CAPL_FAIL(CAPL_ESHAPE, "x is %s, (N,C,…) is needed",
+                     capl_shape_describe(x->ndim, x->size, text, sizeof text));
   if (x->size[1] % groups == 0) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "num_groups is %" PRId64 ", x has %" PRId64 " channels: groups must be of equal size", groups,
-                   x->size[1]);
+  return CAPL_FAIL(CAPL_ESHAPE, "num_groups is %" PRId64 ", x has %" PRId64 " channels: groups must be of equal size",
+                   groups, x->size[1]);
 }
 
 static capl_status need_channel_vector(const capl_tensor *t, const char *name, const capl_tensor *x)
@@ -323,7 +326,8 @@ const capl_op capl_op_group_norm = {
     .shape = group_norm_shape,
     .grad = group_norm_rule,
     .doc = "Group normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, per image and group of channels.\n"
-           "x (N,C,...) floating -> y of the same shape and dtype; mean, invstd (N,num_groups): what was found, biased\n"
+           "x (N,C,...) floating -> y of the same shape and dtype; mean, invstd (N,num_groups): what was found, "
+           "biased\n"
            "variance, computed in f32 or wider. weight, bias (C): " PARAMETERS_DOC
            "num_groups: C is divided into so many groups of neighbours; C groups are instance normalisation.\n"
            "Errors: shape if C is no multiple of num_groups, or weight or bias is not (C); dtype.\n"

@@ -105,7 +105,8 @@ const capl_op capl_op_cross_entropy = {
   .shape = cross_entropy_shape,
   .grad = cross_entropy_grad_rule,
   .doc = "Cross-entropy between softmax(logits) and integer labels.\n"
-         "logits (N,K); labels (N) i32|i64 in 0..K-1; weight (K) of the classes -> loss, a scalar, or (N) for reduction none.\n"
+         "logits (N,K); labels (N) i32|i64 in 0..K-1; weight (K) of the classes -> loss, a scalar, or (N) for "
+         "reduction none.\n"
          "weight multiplies what each class costs; a mean is then by the weights of the labels. gamma g: rows count\n"
          "(1 - p)^g of their label's probability p, as in focal loss. Differentiable in logits only.\n"
          "label_smoothing e: the target is 1 - e at the label plus e/K everywhere. Rows labelled ignore_index count\n"
@@ -219,11 +220,11 @@ static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const 
 }
 
 #define ELEMENT_LOSS(op, text, slope)                                                                                  \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x, target", .outs = "loss", .n_out = 1,                      \
-                                .amp = CAPL_AMP_F32, .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape,    \
-                                .grad = op##_rule,                                                                      \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x, target", .outs = "loss", .n_out = 1, \
+                                .amp = CAPL_AMP_F32, .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape, \
+                                .grad = op##_rule, \
                                 .doc = text "\n"                                                                       \
-                                       "x: any shape; target: the same, any dtype -> loss, a scalar, or of x's shape "  \
+                                       "x: any shape; target: the same, any dtype -> loss, a scalar, or of x's shape " \
                                        "for reduction none.\n" REDUCTION_DOC "\n"                                      \
                                        "Errors: shape, if x and target differ; dtype, if x is no float."};             \
   const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, target, dloss", .outs = "dx", .n_out = 1, \
@@ -233,7 +234,8 @@ static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const 
                                               "reduction none -> dx like x.\nNot differentiable."};
 
 ELEMENT_LOSS(smooth_l1,
-             "Absolute error, squared where it is small: d = |x - target|; d^2 / (2 beta) where d < beta, else d - beta / 2.\n"
+             "Absolute error, squared where it is small: d = |x - target|; d^2 / (2 beta) where d < beta, else d - "
+             "beta / 2.\n"
              "beta 0: the absolute error itself. Differentiable in both.",
              "dx = clamp((x - target) / beta, -1, 1) * dloss, by the number of elements for reduction mean.")
 

@@ -149,8 +149,8 @@ static capl_status bn_act_pool_grad_shape(const capl_call *call, capl_out_spec *
 
 /* ---- gradient rules --------------------------------------------------------------------------- */
 
-/* Hands over the gradients of x, weight and bias that are wanted and drops the others. Adding the same to a whole channel
-** of x changes nothing that its own mean is taken from: dx sums to 0 there, but for rounding. */
+/* Hands over the gradients of x, weight and bias that are wanted and drops the others. Adding the same to a whole
+** channel of x changes nothing that its own mean is taken from: dx sums to 0 there, but for rounding. */
 static void keep_needed(const capl_node *node, capl_tensor **got, capl_tensor **dx)
 {
   for (int i = NORM_X; i <= NORM_BIAS; i++) {
@@ -315,7 +315,8 @@ static capl_status bn_act_pool_grad_expand(const capl_call *call)
   capl_tensor *x = call->in[0], *reserve = call->in[6], *scattered;
   capl_attr attr[CAPL_MAX_ATTR];
   if (reserve->dtype != CAPL_U8)
-    return CAPL_FAIL(CAPL_EDTYPE, "reserve is %s: bn_act_pool on another device made it", capl_dtype_name(reserve->dtype));
+    return CAPL_FAIL(CAPL_EDTYPE, "reserve is %s: bn_act_pool on another device made it",
+                     capl_dtype_name(reserve->dtype));
   pool_attrs(attr, x->size[2], x->size[3]);
   CAPL_TRY(GRAD_CALL(CAPL_OP_max_pool2d_grad, attr, &scattered, call->in[1], reserve));
   capl_status status = GRAD_CALL(CAPL_OP_bn_act_grad, call->attr, call->out, x, scattered, call->in[2],

@@ -79,8 +79,10 @@ static capl_status check_groups(const capl_call *call, const char *const *names,
 #define STEP_DOC                                                                                       \
   "All tensors f32 (f64 on ref), any shapes, alike across the groups; no outputs. A missing gradient skips its\n" \
   "parameter. grad_scale multiplies the gradients first: for clipping and loss scaling.\n"             \
-  "One more tensor at the end is the control of step_control: lr is then that of group (from 0) in it, the number of\n" \
-  "this step is the control's less behind, grad_scale is multiplied by the control's; a skipped step changes nothing.\n" \
+  "One more tensor at the end is the control of step_control: lr is then that of group (from 0) in it, the number " \
+  "of\n" \
+  "this step is the control's less behind, grad_scale is multiplied by the control's; a skipped step changes " \
+  "nothing.\n" \
   "Errors: value, for groups of unequal length or a missing state; shape, dtype."
 
 static capl_status sgd_shape(const capl_call *call, capl_out_spec *out)
@@ -194,12 +196,17 @@ const capl_op capl_op_step_control = {
   .mutates = 1u << 0,
   .shape = step_control_shape,
   .doc = "Decides about one step of an optimiser, on the device: are the gradients finite, what multiplies them.\n"
-         "state f32 (8 + groups), written: loss scale, finite steps since it changed, steps made, steps skipped, multiplier\n"
-         "of the gradients, whether this step is skipped, norm, growths of the scale, then the rate of each group, which\n"
+         "state f32 (8 + groups), written: loss scale, finite steps since it changed, steps made, steps skipped, "
+         "multiplier\n"
+         "of the gradients, whether this step is skipped, norm, growths of the scale, then the rate of each group, "
+         "which\n"
          "are left alone. norm: of all gradients as grad_norm gives it, still with the scale in it. With scaling the\n"
-         "multiplier is 1 / scale, and the scale changes as PyTorch's GradScaler changes it: times backoff_factor when the\n"
-         "norm is not finite, times growth_factor after growth_interval finite steps in a row. With max_norm above 0 the\n"
-         "multiplier also brings the norm to at most that. A step whose norm is not finite is skipped: it does not count.\n"
+         "multiplier is 1 / scale, and the scale changes as PyTorch's GradScaler changes it: times backoff_factor "
+         "when the\n"
+         "norm is not finite, times growth_factor after growth_interval finite steps in a row. With max_norm above 0 "
+         "the\n"
+         "multiplier also brings the norm to at most that. A step whose norm is not finite is skipped: it does not "
+         "count.\n"
          "common: the control of several optimisers that step together; its skip and its multiplier hold here too.\n"
          "No outputs. Errors: value, shape, dtype.",
 };

@@ -61,7 +61,8 @@ static capl_status pointwise_expand(const capl_call *call)
 /* ---- gradient --------------------------------------------------------------------------------- */
 
 /* p with a last step that casts its result, unless that is of the dtype already. */
-static capl_status cast_result(const program *p, capl_tensor *const *in, int n_in, capl_dtype dtype, const program **out)
+static capl_status cast_result(const program *p, capl_tensor *const *in, int n_in, capl_dtype dtype,
+                               const program **out)
 {
   capl_out_spec spec = {0};
   program_draft draft = {.n = p->n};
@@ -82,7 +83,8 @@ static capl_status cast_dy(capl_tensor *dy, capl_dtype dtype, capl_tensor **out)
   return GRAD_CALL(CAPL_OP_cast, attr, out, dy);
 }
 
-/* The gradient of input i before it is summed over broadcast dims; NULL where there is none. in: the inputs, then dy. */
+/* The gradient of input i before it is summed over broadcast dims; NULL where there is none. in: the inputs, then
+** dy. */
 static capl_status wide_gradient(const program *p, capl_tensor *const *in, int n_in, int i, capl_tensor **out)
 {
   gradient_kind kind;

@@ -115,7 +115,8 @@ static size_t print_step(char *text, const program_step *step)
   if (constant) used += print_number(text + used, STEP_TEXT - used, step->number[0]);
   for (int k = 0; k < tensors; k++) used += print_value(text + used, STEP_TEXT - used, step->arg[k]);
   for (int k = 0; !constant && k < numbers; k++) used += print_number(text + used, STEP_TEXT - used, step->number[k]);
-  if (step->op == CAPL_OP_cast) used += (size_t)snprintf(text + used, STEP_TEXT - used, " %s", capl_dtype_name(step->dtype));
+  if (step->op == CAPL_OP_cast)
+    used += (size_t)snprintf(text + used, STEP_TEXT - used, " %s", capl_dtype_name(step->dtype));
   return used;
 }
 
@@ -146,7 +147,8 @@ static capl_status read_value(const char *word, int steps, int *value)
   char *end = NULL;
   long k = word[0] == 't' && isdigit((unsigned char)word[1]) ? strtol(word + 1, &end, 10) : -1;
   if (k >= 0 && k < steps && !*end) return *value = PROGRAM_INPUTS + (int)k, CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "pointwise program: '%s' is none of the inputs a to h, nor an earlier step, of which there are %d",
+  return CAPL_FAIL(CAPL_EVALUE,
+                   "pointwise program: '%s' is none of the inputs a to h, nor an earlier step, of which there are %d",
                    word, steps);
 }
 
@@ -177,8 +179,8 @@ static capl_status read_step(const words *w, int steps, program_step *step)
   step_takes(step, &tensors, &numbers);
   bool cast = step->op == CAPL_OP_cast, constant = step->op == PROGRAM_CONST;
   if (w->n != 1 + tensors + numbers + cast)
-    return CAPL_FAIL(CAPL_EVALUE, "pointwise program: %s takes %d values and %d numbers, %d words follow it", w->word[0],
-                     tensors, numbers + cast, w->n - 1);
+    return CAPL_FAIL(CAPL_EVALUE, "pointwise program: %s takes %d values and %d numbers, %d words follow it",
+                     w->word[0], tensors, numbers + cast, w->n - 1);
   if (constant) CAPL_TRY(read_number(w->word[at++], &step->number[0]));
   for (int k = 0; k < tensors; k++) CAPL_TRY(read_value(w->word[at++], steps, &step->arg[k]));
   for (int k = 0; !constant && k < numbers; k++) CAPL_TRY(read_number(w->word[at++], &step->number[k]));
@@ -263,7 +265,8 @@ static capl_status find_or_add(const program_draft *draft, int inputs, const cha
   *out = find_text(text);
   if (*out) return CAPL_OK;
   if (n_programs == MOST) {
-    CAPL_FAIL(CAPL_EVALUE, "there are %d pointwise programs already: does a number in them change from call to call?", MOST);
+    CAPL_FAIL(CAPL_EVALUE, "there are %d pointwise programs already: does a number in them change from call to call?",
+              MOST);
     capl_error_hint("give a number that changes as a tensor without dims");
     return CAPL_EVALUE;
   }
@@ -278,7 +281,8 @@ static capl_status find_or_add(const program_draft *draft, int inputs, const cha
 capl_status program_intern(const program_draft *draft, int value, const program **out)
 {
   if (value < PROGRAM_INPUTS)
-    return CAPL_FAIL(CAPL_EVALUE, "a pointwise program computes something: its result is input '%c' itself", 'a' + value);
+    return CAPL_FAIL(CAPL_EVALUE, "a pointwise program computes something: its result is input '%c' itself",
+                     'a' + value);
   program_draft kept;
   char text[PROGRAM_STEPS * STEP_TEXT];
   size_t used = 0;
@@ -320,7 +324,8 @@ static capl_status infer_step(const program_step *step, const capl_tensor *value
   for (int k = 0; k < tensors; k++) dtypes[k] = autocast_dtype(op, list, tensors, k);
   for (int k = 0; k < tensors; k++) args[k].dtype = dtypes[k];
   program_attributes(step, attr);
-  capl_call call = {.op = op, .in = list, .n_in = tensors, .attr = attr, .id = (capl_op_id)step->op, .device = args[0].device};
+  capl_call call = {.op = op, .in = list, .n_in = tensors, .attr = attr, .id = (capl_op_id)step->op,
+                    .device = args[0].device};
   CAPL_TRY(op->shape(&call, &spec));
   out->dtype = spec.dtype;
   out->ndim = spec.ndim;

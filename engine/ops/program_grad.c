@@ -102,7 +102,8 @@ static int rule(chain *c, const program_step *step, const int *arg, int y, int d
   case CAPL_OP_where:
     if (which == 0) return NO_VALUE;
     if (which == 1) return where_else_zero(c, a, dy);
-    return add_step(c, (program_step){.op = CAPL_OP_where, .arg = {a, add_step(c, (program_step){.op = PROGRAM_CONST, .arg = {dy}}), dy}});
+    return add_step(c, (program_step){.op = CAPL_OP_where,
+                                      .arg = {a, add_step(c, (program_step){.op = PROGRAM_CONST, .arg = {dy}}), dy}});
   case CAPL_OP_affine: return scaled(c, dy, step->number[0], 0);
   case CAPL_OP_pow: return power(c, a, step->number[0], dy);
   case CAPL_OP_exp: return two(c, CAPL_OP_mul, dy, y);

@@ -1,5 +1,5 @@
-/* region.c -- areas of predicted and labelled regions and of what they share, in one pass: what dice losses are made of.
-** SPDX-License-Identifier: Apache-2.0
+/* region.c -- areas of predicted and labelled regions and of what they share, in one pass: what dice losses are made
+** of. SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
 
@@ -61,11 +61,15 @@ const capl_op capl_op_region_sums = {
   .save_in = 3u,
   .shape = region_sums_shape,
   .grad = region_sums_rule,
-  .doc = "Areas of regions: per image and class what prediction and labels share, what is predicted, what is labelled.\n"
-         "x (N,R,K): scores of K classes at R places; labels (N,R) i32|i64 in 0..K-1 -> sums (N,3,K) f32: of p where the\n"
-         "label is the class, of p, of labels; p = softmax(x) over K, or x itself with activation none. Places labelled\n"
+  .doc = "Areas of regions: per image and class what prediction and labels share, what is predicted, what is "
+         "labelled.\n"
+         "x (N,R,K): scores of K classes at R places; labels (N,R) i32|i64 in 0..K-1 -> sums (N,3,K) f32: of p where "
+         "the\n"
+         "label is the class, of p, of labels; p = softmax(x) over K, or x itself with activation none. Places "
+         "labelled\n"
          "ignore_index count nothing. Differentiable in x only.\n"
-         "Errors: shape; dtype; value, naming the place, for a label outside 0..K-1. A GPU cannot raise that: there the\n"
+         "Errors: shape; dtype; value, naming the place, for a label outside 0..K-1. A GPU cannot raise that: there "
+         "the\n"
          "sums of such an image are NaN.",
 };
 

@@ -1,8 +1,8 @@
 /* rnn.c -- descriptors of recurrent layers: what happens along time, all sequences and both directions in one op.
 **
-** The product of the inputs with their weights does not depend on time, so it is an ordinary linear op of all time steps
-** before these ones (nn.LSTM, nn.GRU); its gradients follow from that op. What is left to do step by step is in here.
-** SPDX-License-Identifier: Apache-2.0
+** The product of the inputs with their weights does not depend on time, so it is an ordinary linear op of all time
+** steps before these ones (nn.LSTM, nn.GRU); its gradients follow from that op. What is left to do step by step is in
+** here. SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/rnn.h"
 
@@ -23,7 +23,8 @@ static capl_status need_weights(const capl_tensor *w, int parts)
   CAPL_TRY(need_ndim(w, "w_hh", 2));
   int64_t hidden = w->size[1], rows = w->size[0];
   if (hidden >= 1 && (rows == parts * hidden || rows == 2 * parts * hidden)) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "w_hh must be (%d*H,H) for one direction or (%d*H,H) for two, with H the hidden size; it is %s",
+  return CAPL_FAIL(CAPL_ESHAPE,
+                   "w_hh must be (%d*H,H) for one direction or (%d*H,H) for two, with H the hidden size; it is %s",
                    parts, 2 * parts, capl_shape_describe(w->ndim, w->size, shape, sizeof shape));
 }
 
@@ -34,8 +35,8 @@ static capl_status need_projected(const capl_tensor *x, const capl_tensor *w)
   CAPL_TRY(need_ndim(x, "x", 3));
   CAPL_TRY(need_same_dtype(x, "x", w, "w_hh"));
   if (x->size[2] == w->size[0]) return CAPL_OK;
-  CAPL_FAIL(CAPL_ESHAPE, "x has %" PRId64 " values per time step, w_hh has %" PRId64 " rows: they must be equal", x->size[2],
-            w->size[0]);
+  CAPL_FAIL(CAPL_ESHAPE, "x has %" PRId64 " values per time step, w_hh has %" PRId64 " rows: they must be equal",
+            x->size[2], w->size[0]);
   capl_error_hint("x is the input times w_ih, all gates of all directions side by side; nn.LSTM and nn.GRU make it");
   return CAPL_ESHAPE;
 }
@@ -47,8 +48,8 @@ static capl_status need_state(const capl_tensor *t, const char *name, const rnn_
   CAPL_TRY(need_float(t, name));
   if (t->ndim == 3 && t->size[0] == s->D && t->size[1] == s->N && t->size[2] == s->H) return CAPL_OK;
   return CAPL_FAIL(CAPL_ESHAPE,
-                   "%s must be (%" PRId64 ",%" PRId64 ",%" PRId64 "): directions, sequences, hidden size; it is %s", name, s->D,
-                   s->N, s->H, capl_shape_describe(t->ndim, t->size, shape, sizeof shape));
+                   "%s must be (%" PRId64 ",%" PRId64 ",%" PRId64 "): directions, sequences, hidden size; it is %s",
+                   name, s->D, s->N, s->H, capl_shape_describe(t->ndim, t->size, shape, sizeof shape));
 }
 
 static capl_status need_lengths(const capl_tensor *t, const rnn_sizes *s)
@@ -235,7 +236,8 @@ static double grad_macs(const capl_call *call) { return 2 * macs_of(call->in[1],
   "second direction begins there, y is 0 behind it; sequences need no order. On a GPU larger ones count as T.\n"
 #define ERRORS_DOC "Errors: shape and dtype, naming the input; value, if a length is not in 0..T.\n"
 #define GRAD_DOC                                                                                                      \
-  "y, gates and the states: as given to and returned by the op. dy, dh_n, dc_n: gradients of its outputs; left out =\n" \
+  "y, gates and the states: as given to and returned by the op. dy, dh_n, dc_n: gradients of its outputs; left out " \
+  "=\n" \
   "0. dx has the dtype of y, the others are f32 (f64 when y is f64).\n"
 
 const capl_op capl_op_lstm = {
@@ -253,12 +255,16 @@ const capl_op capl_op_lstm = {
   .grad = lstm_grad_rule,
   .macs = forward_macs,
   .doc = "Long short-term memory along time: c = f * c + i * g, h = o * tanh(c).\n"
-         "(i, f, o) = sigmoid and g = tanh of x_t + w_hh * h. x (T,N,D*4H): the inputs times w_ih with all biases, gates\n"
-         "in the order i, f, g, o, the first direction's before the second's (nn.LSTM makes it). w_hh (D*4H,H), of the\n"
+         "(i, f, o) = sigmoid and g = tanh of x_t + w_hh * h. x (T,N,D*4H): the inputs times w_ih with all biases, "
+         "gates\n"
+         "in the order i, f, g, o, the first direction's before the second's (nn.LSTM makes it). w_hh (D*4H,H), of "
+         "the\n"
          "dtype of x. h0, c0 (D,N,H): states to begin with; left out = 0.\n"
-         "-> y (T,N,D*H): h after each step; h_n (D,N,H) the last one, c_n its c, at least f32. gates (as x) and cells (as\n"
+         "-> y (T,N,D*H): h after each step; h_n (D,N,H) the last one, c_n its c, at least f32. gates (as x) and "
+         "cells (as\n"
          "y, at least f32) are kept for the backward pass.\n" SEQUENCE_DOC ERRORS_DOC
-         "Source: S. Hochreiter, J. Schmidhuber, \"Long short-term memory\", Neural Computation 9(8), 1997; forget gate:\n"
+         "Source: S. Hochreiter, J. Schmidhuber, \"Long short-term memory\", Neural Computation 9(8), 1997; forget "
+         "gate:\n"
          "F. Gers et al., Neural Computation 12(10), 2000.",
 };
 
@@ -289,12 +295,17 @@ const capl_op capl_op_gru = {
   .grad = gru_grad_rule,
   .macs = forward_macs,
   .doc = "Gated recurrent unit along time: h = (1 - z) * n + z * h.\n"
-         "(r, z) = sigmoid(x_t + u), n = tanh(x_t + r * u), each with its part of u = w_hh * h + b_hh. x (T,N,D*3H): the\n"
-         "inputs times w_ih with their bias, gates in the order r, z, n, the first direction's before the second's (nn.GRU\n"
-         "makes it). w_hh (D*3H,H), of the dtype of x; b_hh (D*3H). h0 (D,N,H): the state to begin with; left out = 0.\n"
-         "-> y (T,N,D*H): h after each step; h_n (D,N,H) the last one. gates (T,N,D*4H): r, z, n and u's part in n, kept\n"
+         "(r, z) = sigmoid(x_t + u), n = tanh(x_t + r * u), each with its part of u = w_hh * h + b_hh. x (T,N,D*3H): "
+         "the\n"
+         "inputs times w_ih with their bias, gates in the order r, z, n, the first direction's before the second's "
+         "(nn.GRU\n"
+         "makes it). w_hh (D*3H,H), of the dtype of x; b_hh (D*3H). h0 (D,N,H): the state to begin with; left out = "
+         "0.\n"
+         "-> y (T,N,D*H): h after each step; h_n (D,N,H) the last one. gates (T,N,D*4H): r, z, n and u's part in n, "
+         "kept\n"
          "for the backward pass.\n" SEQUENCE_DOC ERRORS_DOC
-         "Source: K. Cho et al., \"Learning phrase representations using RNN encoder-decoder\", EMNLP 2014; r behind the\n"
+         "Source: K. Cho et al., \"Learning phrase representations using RNN encoder-decoder\", EMNLP 2014; r behind "
+         "the\n"
          "product, as cuDNN and PyTorch have it.",
 };
 

@@ -1,8 +1,8 @@
 /* rnn.h -- recurrent ops: positions of inputs and outputs, and how the rows of a sequence lie in memory.
 **
-** Sequences are row-major: (T,N,width), or (N,T,width) with batch_first. A row holds one time step of one sequence, both
-** directions side by side, each direction gate by gate. The reverse direction visits the time steps from the last valid
-** one to the first.
+** Sequences are row-major: (T,N,width), or (N,T,width) with batch_first. A row holds one time step of one sequence,
+** both directions side by side, each direction gate by gate. The reverse direction visits the time steps from the last
+** valid one to the first.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_RNN_H
@@ -19,10 +19,12 @@ enum { GRU_X, GRU_W, GRU_B, GRU_H0, GRU_LENGTHS };
 enum { GRU_Y, GRU_H_N, GRU_GATES };
 
 /* Gradients: what was given and computed, then the gradients of the outputs. */
-enum { LSTM_GRAD_W, LSTM_GRAD_Y, LSTM_GRAD_GATES, LSTM_GRAD_CELLS, LSTM_GRAD_H0, LSTM_GRAD_C0, LSTM_GRAD_LENGTHS, LSTM_GRAD_DY,
+enum { LSTM_GRAD_W, LSTM_GRAD_Y, LSTM_GRAD_GATES, LSTM_GRAD_CELLS, LSTM_GRAD_H0, LSTM_GRAD_C0, LSTM_GRAD_LENGTHS,
+      LSTM_GRAD_DY,
        LSTM_GRAD_DH_N, LSTM_GRAD_DC_N, LSTM_GRAD_INPUTS };
 enum { LSTM_DX, LSTM_DW, LSTM_DH0, LSTM_DC0 };
-enum { GRU_GRAD_W, GRU_GRAD_Y, GRU_GRAD_GATES, GRU_GRAD_H0, GRU_GRAD_LENGTHS, GRU_GRAD_DY, GRU_GRAD_DH_N, GRU_GRAD_INPUTS };
+enum { GRU_GRAD_W, GRU_GRAD_Y, GRU_GRAD_GATES, GRU_GRAD_H0, GRU_GRAD_LENGTHS, GRU_GRAD_DY, GRU_GRAD_DH_N,
+      GRU_GRAD_INPUTS };
 enum { GRU_DX, GRU_DW, GRU_DB, GRU_DH0 };
 
 /* Gates in the order of memory. gru keeps a fourth number: what r is multiplied with. */

@@ -24,8 +24,8 @@ static capl_status output_size(const capl_call *call, int axis, int64_t in, int6
   }
   const char *name = axis ? "width" : "height";
   if (scale > 0)
-    return CAPL_FAIL(CAPL_EVALUE, "scale %g makes %g px of a %s of %" PRId64 " px; 1 to %d are possible", scale, scaled, name, in,
-                     SIZE_MAX_PX);
+    return CAPL_FAIL(CAPL_EVALUE, "scale %g makes %g px of a %s of %" PRId64 " px; 1 to %d are possible", scale, scaled,
+                     name, in, SIZE_MAX_PX);
   CAPL_FAIL(CAPL_EVALUE, "neither size nor a scale says what the %s becomes", name);
   capl_error_hint("give size = {height, width}, or scale_h and scale_w");
   return CAPL_EVALUE;
@@ -43,7 +43,8 @@ static capl_status need_pixels(const capl_tensor *t, const char *name)
 {
   CAPL_TRY(window_need_image(t, name));
   if (t->size[2] > 0 && t->size[3] > 0) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "%s is %" PRId64 "x%" PRId64 ", there are no pixels to read", name, t->size[2], t->size[3]);
+  return CAPL_FAIL(CAPL_ESHAPE, "%s is %" PRId64 "x%" PRId64 ", there are no pixels to read", name, t->size[2],
+                   t->size[3]);
 }
 
 static capl_status interpolate_shape(const capl_call *call, capl_out_spec *out)
@@ -90,11 +91,14 @@ const capl_op capl_op_interpolate = {
   .shape = interpolate_shape,
   .grad = interpolate_rule,
   .doc = "Images made larger or smaller.\n"
-         "x (N,C,H,W) floating -> y (N,C,h,w) of that dtype. size: {h, w} in px; where it is 0, floor(H * scale_h) and\n"
-         "floor(W * scale_w). mode: nearest pixel, or a mean of the 2x2 nearest ones weighted by distance (which skips pixels\n"
+         "x (N,C,H,W) floating -> y (N,C,h,w) of that dtype. size: {h, w} in px; where it is 0, floor(H * scale_h) "
+         "and\n"
+         "floor(W * scale_w). mode: nearest pixel, or a mean of the 2x2 nearest ones weighted by distance (which "
+         "skips pixels\n"
          "when an image becomes less than half as large: use avg_pool2d there).\n"
          "align_corners (bilinear): corner pixels' centres stay corners; without it the images' edges meet.\n"
-         "A scale that is given is also what positions are computed with, as PyTorch does unless recompute_scale_factor is true.\n"
+         "A scale that is given is also what positions are computed with, as PyTorch does unless "
+         "recompute_scale_factor is true.\n"
          "Errors: shape if x is not 4-d or has no pixels; value if neither size nor scale is given.",
 };
 
@@ -117,7 +121,8 @@ static capl_status need_grid(const capl_tensor *x, const capl_tensor *grid)
   CAPL_TRY(need_pixels(x, "x"));
   CAPL_TRY(need_same_dtype(grid, "grid", x, "x"));
   if (grid->ndim == 4 && grid->size[3] == 2 && grid->size[0] == x->size[0]) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "grid is %s, x is %s: grid must be (%" PRId64 ",h,w,2), a pair x,y for each pixel of the result",
+  return CAPL_FAIL(CAPL_ESHAPE,
+                   "grid is %s, x is %s: grid must be (%" PRId64 ",h,w,2), a pair x,y for each pixel of the result",
                    capl_shape_describe(grid->ndim, grid->size, left, sizeof left),
                    capl_shape_describe(x->ndim, x->size, right, sizeof right), x->size[0]);
 }
@@ -174,9 +179,12 @@ const capl_op capl_op_grid_sample = {
   .shape = grid_sample_shape,
   .grad = grid_sample_rule,
   .doc = "Images read at the places that grid names: warps, crops, spatial transformers.\n"
-         "x (N,C,H,W) floating, grid (N,h,w,2) of x's dtype -> y (N,C,h,w). grid[n][i][j] is {x, y} of that pixel of y in the\n"
-         "image n: -1 is its left or upper end, 1 its right or lower one; ends are edges, or the centres of corner pixels with\n"
-         "align_corners. mode: the nearest pixel (halves to the even one), or the mean of the 2x2 around, by distance.\n"
+         "x (N,C,H,W) floating, grid (N,h,w,2) of x's dtype -> y (N,C,h,w). grid[n][i][j] is {x, y} of that pixel of "
+         "y in the\n"
+         "image n: -1 is its left or upper end, 1 its right or lower one; ends are edges, or the centres of corner "
+         "pixels with\n"
+         "align_corners. mode: the nearest pixel (halves to the even one), or the mean of the 2x2 around, by "
+         "distance.\n"
          "padding_mode, outside x: zeros; border = the pixel at the border; reflection = mirrored at the ends.\n"
          "Gradients for x and grid (none for grid with nearest).\n"
          "Errors: shape, if grid does not fit x; dtype, if x is no float.",
@@ -190,6 +198,7 @@ const capl_op capl_op_grid_sample_grad = {
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = grid_sample_grad_shape,
   .doc = "The gradients of grid_sample. Not differentiable.\n"
-         "dy (N,C,h,w), x (N,C,H,W), grid (N,h,w,2) of one dtype -> dx like x, dgrid like grid. The order of sums is fixed: the\n"
+         "dy (N,C,h,w), x (N,C,H,W), grid (N,h,w,2) of one dtype -> dx like x, dgrid like grid. The order of sums is "
+         "fixed: the\n"
          "same bits each time.",
 };

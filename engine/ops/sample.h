@@ -1,8 +1,8 @@
 /* sample.h -- where resampled pixels come from: source positions and weights, one axis at a time.
 **
-** PyTorch's conventions. Without align_corners pixels are areas and the edges of both images meet ("half pixel"); with it
-** pixels are points and the corner points meet. Nearest positions are computed in float, as PyTorch does, so that every
-** backend chooses the same pixel.
+** PyTorch's conventions. Without align_corners pixels are areas and the edges of both images meet ("half pixel"); with
+** it pixels are points and the corner points meet. Nearest positions are computed in float, as PyTorch does, so that
+** every backend chooses the same pixel.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_SAMPLE_H

@@ -96,7 +96,8 @@ capl_status take_need_range(const take_place *p)
     if (v >= 0 && v < p->n) continue;
     if (p->n == 0) CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", and there is nothing to choose from", place, v);
     else
-      CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", it must be in 0..%" PRId64 " (values count from 0)", place, v, p->n - 1);
+      CAPL_FAIL(CAPL_EVALUE, "index[%s] is %" PRId64 ", it must be in 0..%" PRId64 " (values count from 0)", place, v,
+                p->n - 1);
     capl_error_hint(v == p->n && v > 0 ? "subtract 1 from indices that count from 1"
                                        : "labels of padding (-1) must be replaced first, e.g. index:clamp(0)");
     return CAPL_EVALUE;
@@ -183,7 +184,8 @@ static capl_status gather_grad_shape(const capl_call *call, capl_out_spec *out)
 
 #define INDEX_DOC "Indices are values counted from 0, as class labels are and as argmax gives them.\n"
 #define RANGE_DOC                                                                                               \
-  "Errors: dtype, if index is neither i32 nor i64; value, if an index is out of range, naming its place. On cuda, where\n" \
+  "Errors: dtype, if index is neither i32 nor i64; value, if an index is out of range, naming its place. On cuda, " \
+  "where\n" \
   "nothing may be read back, "
 
 const capl_op capl_op_gather = {
@@ -196,7 +198,8 @@ const capl_op capl_op_gather = {
   .shape = gather_shape,
   .grad = gather_rule,
   .doc = "Elements chosen along one dim: for dim 1 of a matrix, y[i][j] = x[index[i][j]][j].\n"
-         "x: any shape and dtype; index i32|i64 with as many dims, nowhere longer than x but along dim -> y (index's shape).\n" INDEX_DOC
+         "x: any shape and dtype; index i32|i64 with as many dims, nowhere longer than x but along dim -> y (index's "
+         "shape).\n" INDEX_DOC
          RANGE_DOC "an index out of range gives NaN (0 for integers).",
 };
 
@@ -251,8 +254,10 @@ const capl_op capl_op_scatter = {
   .save_in = 1u << 1,
   .shape = scatter_shape,
   .grad = scatter_rule,
-  .doc = "A copy of x with src, or value, written where index says: for dim 1 of a matrix, y[index[i][j]][j] = src[i][j].\n"
-         "x: any shape and dtype; index i32|i64 with as many dims, nowhere longer than x but along dim; src: of index's\n"
+  .doc = "A copy of x with src, or value, written where index says: for dim 1 of a matrix, y[index[i][j]][j] = "
+         "src[i][j].\n"
+         "x: any shape and dtype; index i32|i64 with as many dims, nowhere longer than x but along dim; src: of "
+         "index's\n"
          "shape and x's dtype -> y like x. Of several values for one place the last one (row-major) stays, each time;\n"
          "the gradient of src is dy there for all of them, as in PyTorch.\n" INDEX_DOC
          RANGE_DOC "an index out of range makes all of y NaN (of integers: it is left out).",
@@ -328,7 +333,8 @@ const capl_op capl_op_index_select_grad = {
   .n_out = 1,
   .layout = CAPL_LAYOUT_ANY,
   .shape = index_select_grad_shape,
-  .doc = "The gradient of index_select: slices of dy summed where they were taken from, zeros elsewhere. Not differentiable.\n"
+  .doc = "The gradient of index_select: slices of dy summed where they were taken from, zeros elsewhere. Not "
+         "differentiable.\n"
          "dy, index (n) -> dx like dy with the given size in dim. The order of sums is fixed: the same bits each time.",
 };
 
@@ -337,13 +343,15 @@ const capl_op capl_op_index_select_grad = {
 static capl_status need_room(const capl_tensor *index)
 {
   if (index->ndim < CAPL_MAX_NDIM) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ESHAPE, "index has %d dims, with the rows' own dim that is more than %d", index->ndim, CAPL_MAX_NDIM);
+  return CAPL_FAIL(CAPL_ESHAPE, "index has %d dims, with the rows' own dim that is more than %d", index->ndim,
+                   CAPL_MAX_NDIM);
 }
 
 static capl_status need_padding(int64_t padding, int64_t rows)
 {
   if (padding < rows) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "padding_idx is %" PRId64 ", weight has rows 0 to %" PRId64 " (counted from 0)", padding, rows - 1);
+  return CAPL_FAIL(CAPL_EVALUE, "padding_idx is %" PRId64 ", weight has rows 0 to %" PRId64 " (counted from 0)",
+                   padding, rows - 1);
 }
 
 static capl_status embedding_shape(const capl_call *call, capl_out_spec *out)
@@ -409,6 +417,7 @@ const capl_op capl_op_embedding_grad = {
   .layout = CAPL_LAYOUT_ANY,
   .shape = embedding_grad_shape,
   .doc = "The gradient of embedding: rows of dy summed by index, zeros for rows that none chose. Not differentiable.\n"
-         "dy (index's shape, D) floating, index i32|i64 -> dweight (rows, D) of dy's dtype. The order of sums is fixed: the\n"
+         "dy (index's shape, D) floating, index i32|i64 -> dweight (rows, D) of dy's dtype. The order of sums is "
+         "fixed: the\n"
          "same bits each time.",
 };

@@ -53,8 +53,8 @@ capl_status window_need_image(const capl_tensor *t, const char *name)
   CAPL_TRY(need_ndim(t, name, 4));
   for (int d = 0; d < 4; d++)
     if (t->size[d] > longest)
-      return CAPL_FAIL(CAPL_EVALUE, "%s has size %" PRId64 " in dim %d, at most %" PRId64 " is possible", name, t->size[d],
-                       (int)capl_counted(d), longest);
+      return CAPL_FAIL(CAPL_EVALUE, "%s has size %" PRId64 " in dim %d, at most %" PRId64 " is possible", name,
+                       t->size[d], (int)capl_counted(d), longest);
   return CAPL_OK;
 }
 

@@ -66,7 +66,8 @@ static bool has_word(int argc, char *const *argv, bool (*fits)(const char *))
 
 /* ---- options of capl itself -------------------------------------------------------------------- */
 
-/* The value of an option before the command, behind = or as the next word; NULL: argv[*i] is another option, or has none. */
+/* The value of an option before the command, behind = or as the next word; NULL: argv[*i] is another option, or has
+** none. */
 static char *value_of(const char *name, int argc, char **argv, int *i)
 {
   size_t n = strlen(name);
@@ -84,7 +85,8 @@ static int unknown_global(const char *word)
   capl_suggestion s = {.wanted = word};
   for (int k = 0; k < n; k++) capl_suggest(&s, known[k].name);
   if (s.nearest) return usage_error("unknown option '%s'; did you mean '%s'?", word, s.nearest);
-  return usage_error("unknown option '%s'; settings of a recipe are given after it, or after 'run': capl RECIPE %s", word, word);
+  return usage_error("unknown option '%s'; settings of a recipe are given after it, or after 'run': capl RECIPE %s",
+                     word, word);
 }
 
 static int read_minutes(const char *text, double *minutes)
@@ -106,7 +108,8 @@ static int read_globals(int argc, char **argv, command_line *c)
 {
   capl_job *job = &c->l.job;
   int i = 1;
-  for (char *value; i < argc && argv[i][0] == '-' && !is(argv[i], "-e") && !is_help(argv[i]) && !is(argv[i], "--version"); i++) {
+  for (char *value; i < argc && argv[i][0] == '-' && !is(argv[i], "-e") && !is_help(argv[i])
+       && !is(argv[i], "--version"); i++) {
     if (is(argv[i], "-v")) job->verbose = true;
     else if (is(argv[i], "-i")) job->interactive = true;
     else if (is(argv[i], "--trust")) job->trusted = true;
@@ -209,7 +212,8 @@ static bool join_words(capl_job *job, int argc, char **argv, int without)
   return true;
 }
 
-/* The word, or the path of a recipe that is not there but comes with the program; the hash it is asked for by stays with it. */
+/* The word, or the path of a recipe that is not there but comes with the program; the hash it is asked for by stays
+** with it. */
 static char *shipped_path(char *word, command_line *c)
 {
   const char *path = capl_recipe_path(word);
@@ -227,7 +231,8 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   bool help = has_word(argc, argv, is_help);
   if (at == AMBIGUOUS) return EXIT_USAGE;
   c->help = help && (at == NONE || !is(command->name, "run"));
-  if (at == NONE && !help && command->recipe != RECIPE_STAYS) return usage_error("no recipe is named; usage: %s", command->usage);
+  if (at == NONE && !help && command->recipe != RECIPE_STAYS)
+    return usage_error("no recipe is named; usage: %s", command->usage);
   if (at >= 0 && command->recipe == RECIPE_STAYS) add_word(job, shipped_path(argv[at], c));
   else if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
   else if (at >= 0) job->recipe = shipped_path(argv[at], c);

@@ -1,10 +1,11 @@
-/* command_line.h -- reads the words of a call: options of capl itself, the command, its recipe. The rest is the command's.
+/* command_line.h -- reads the words of a call: options of capl itself, the command, its recipe. The rest is the
+** command's.
 **
 **   capl [-v] [-i] [--minutes=N] [--ranks=N] [--trust] [--allow] [COMMAND | RECIPE] [words]
 **
-** A command with a recipe finds it wherever it stands among the words, and its options reach Lua as --key=value, however they
-** were written: such commands have no other plain words, so a plain word behind --key is its value. Words behind -- stay as they are.
-** SPDX-License-Identifier: Apache-2.0
+** A command with a recipe finds it wherever it stands among the words, and its options reach Lua as --key=value,
+** however they were written: such commands have no other plain words, so a plain word behind --key is its value. Words
+** behind -- stay as they are. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_COMMAND_LINE_H
 #define CAPL_COMMAND_LINE_H

@@ -14,24 +14,28 @@ static const capl_command commands[] = {
    .help = "lists the included recipes: purpose and expected accuracy of each"},
 
   /* ---- train ---- */
-  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
+  {.name = "run", .group = "train", .usage = "capl RECIPE [--key=value…] | capl run RECIPE [--key=value…]",
+   .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
    .help = "trains: runs a recipe, a complete experiment in one file; --help lists its settings"},
   {.name = "sweep", .group = "train", .recipe = RECIPE_STAYS,
    .usage = "capl sweep RECIPE --grid KEY=A,B,C … [--random=N | --halving=N] [--metric=M] [--key=value…] | "
             "capl sweep --resume FOLDER",
    .help = "trains a recipe with several combinations of settings, in parallel, and ranks them by a validation metric"},
-  {.name = "lr", .group = "train", .usage = "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
-   .recipe = RECIPE_NEEDED,
-   .help = "learning-rate finder: increases the learning rate at each step, plots the losses and suggests a value"},
+  {.name = "lr", .group = "train",
+   .usage = "capl lr RECIPE [--min_lr=A] [--max_lr=B] [--steps=N] [--out=FILE] [--json] [--key=value…]",
+   .recipe = RECIPE_NEEDED, .help =
+   "learning-rate finder: increases the learning rate at each step, plots the losses and suggests a value"},
 
   /* ---- look ---- */
-  {.name = "check", .group = "look", .usage = "capl check RECIPE [--key=value…]", .recipe = RECIPE_NEEDED, .ranks = RANKS_PLANS,
-   .help = "prints layers, parameters and memory of a recipe, and finds errors, without computing"},
-  {.name = "preview", .group = "look", .usage = "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]",
-   .recipe = RECIPE_NEEDED,
+  {.name = "check", .group = "look", .usage = "capl check RECIPE [--key=value…]", .recipe = RECIPE_NEEDED,
+   .ranks = RANKS_PLANS, .help =
+   "prints layers, parameters and memory of a recipe, and finds errors, without computing"},
+  {.name = "preview", .group = "look",
+   .usage = "capl preview RECIPE [--epoch=N] [--out=FILE] [--samples=N] [--key=value…]", .recipe = RECIPE_NEEDED,
    .help = "draws augmented training images of a recipe, with labels, masks, points and boxes, for each stage"},
-  {.name = "doctor", .group = "look", .usage = "capl doctor RECIPE|RUN [--json] [--key=value…]", .recipe = RECIPE_OR_RUN,
-   .help = "finds problems that prevent a recipe from learning, or that occurred in a run, and suggests fixes"},
+  {.name = "doctor", .group = "look", .usage = "capl doctor RECIPE|RUN [--json] [--key=value…]",
+   .recipe = RECIPE_OR_RUN, .help =
+   "finds problems that prevent a recipe from learning, or that occurred in a run, and suggests fixes"},
   {.name = "bench", .group = "look",
    .usage = "capl bench RECIPE [--steps=N] [--ab KEY=A,B] [--ops] [--augment] [--json] [--fixed] [--key=value…]",
    .recipe = RECIPE_NEEDED, .ranks = RANKS_STARTS,
@@ -41,7 +45,8 @@ static const capl_command commands[] = {
   {.name = "runs", .group = "runs", .usage = "capl runs [FOLDER] [--sort=KEY] [--json]",
    .help = "lists the runs in runs/ or FOLDER: state, steps, time, best metric"},
   {.name = "attach", .group = "runs", .usage = "capl attach [RUN|PROCESS]",
-   .help = "pauses a run at the end of its step and opens a prompt inside it: inspect tensors, change the learning rate, run steps; "
+   .help = "pauses a run at the end of its step and opens a prompt inside it: inspect tensors, change the learning "
+           "rate, run steps; "
            "without arguments: lists the runs"},
   {.name = "monitor", .group = "runs", .usage = "capl monitor [RUN] [--every=SECONDS] [--count=N] [--json]",
    .help = "shows power, load, memory, temperature and clocks of GPUs and processors, and the progress of runs"},
@@ -53,15 +58,18 @@ static const capl_command commands[] = {
   /* ---- models ---- */
   {.name = "predict", .group = "models", .usage = "capl predict MODEL IMAGE… [--json]",
    .help = "predicts PNG and JPEG files, folders of them or a list on standard input (-): path, text, confidence"},
-  {.name = "eval", .group = "models", .usage = "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
+  {.name = "eval", .group = "models",
+   .usage = "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
    .help = "evaluates a trained model on labelled PNG and JPEG files"},
   {.name = "verify", .group = "models", .usage = "capl verify MODEL [--json]",
    .help = "checks that a model gives the same output as when it was saved"},
 
   /* ---- data ---- */
-  {.name = "generate", .group = "data", .usage = "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
+  {.name = "generate", .group = "data",
+   .usage = "capl generate --out=DIR [--preset=P] [--n=N] [--seed=S] [--charset=C] [--length=T]",
    .help = "writes captcha images as PNG files named by their text"},
-  {.name = "data", .group = "data", .usage = "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
+  {.name = "data", .group = "data",
+   .usage = "capl data stat|check|pack SOURCE [--val=SOURCE] [--charset=C] [--label=RULE] [--out=DIR]",
    .help = "prints statistics of a folder, a list or an LMDB database of images; finds errors in it; packs it to LMDB"},
 
   /* ---- share ---- */
@@ -78,7 +86,8 @@ static const capl_command commands[] = {
    .help = "describes this machine: processors, devices, environment variables; or describes a model"},
   {.name = "ops", .group = "program", .usage = "capl ops [NAME]",
    .help = "lists operations by backend and dtype, or describes one"},
-  {.name = "version", .group = "program", .usage = "capl version [--json]", .help = "prints the version; with --json also build and libraries"},
+  {.name = "version", .group = "program", .usage = "capl version [--json]",
+   .help = "prints the version; with --json also build and libraries"},
   {.name = "help", .group = "program", .usage = "capl help [COMMAND|exit]",
    .help = "lists the commands, or describes one: purpose, options, examples"},
   {.name = "docs", .group = "program", .usage = "capl docs [NAME] [--json] [--write=DIR]",
@@ -107,7 +116,8 @@ static const capl_global globals[] = {
 static const struct {
   const char *word, *instead;
 } gone[] = {
-  {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its efficiency"},
+  {"bench dist", "scripts/bench dist in the source tree measures collectives; a run with --ranks prints its "
+                 "efficiency"},
   {"--verify", "generate again with the same --seed into another folder, and compare with diff -r"},
   {"batch.together", "use batch.global_batch_size"},
   {"--learning_curve", "capl sweep RECIPE --grid fraction=0.1,0.3,1 trains on parts of the images"},

@@ -1,7 +1,7 @@
 /* commands.h -- the one list of what the program can do.
 **
-** Help, "did you mean", completion, the man page and docs/commands.md are made of it. A new command is a row in commands.c and
-** a module lua/capl/cli/NAME.lua, which states its options (lua/capl/cli/init.lua).
+** Help, "did you mean", completion, the man page and docs/commands.md are made of it. A new command is a row in
+** commands.c and a module lua/capl/cli/NAME.lua, which states its options (lua/capl/cli/init.lua).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_COMMANDS_H
@@ -44,7 +44,8 @@ const capl_command *capl_commands(int *n);
 /* NULL = there is none of that name. */
 const capl_command *capl_command_find(const char *name);
 
-/* What took the place of a command, a form of one ("bench dist") or an option ("--key") that is gone, or NULL; docs/removed.md lists them. */
+/* What took the place of a command, a form of one ("bench dist") or an option ("--key") that is gone, or NULL;
+** docs/removed.md lists them. */
 const char *capl_gone(const char *word);
 
 /* Adds the names that a user may write to a suggestion. */

@@ -1,4 +1,5 @@
-/* confine.c -- a worker with a foreign recipe: what is taken from it at its start, and the walls before the recipe's text.
+/* confine.c -- a worker with a foreign recipe: what is taken from it at its start, and the walls before the recipe's
+** text.
 **
 ** What it may use was settled by the supervisor (launch/grants.c), whose memory this process was made of.
 ** SPDX-License-Identifier: Apache-2.0
@@ -38,8 +39,8 @@ static void limit(int what, rlim_t most)
 
 enum { SPARE_SECONDS = 600 };
 
-/* A core would be written by others, and has everything in it. The supervisor keeps the time; the processors' is kept here, too,
-** for a worker whose supervisor was killed and that does not listen any more. */
+/* A core would be written by others, and has everything in it. The supervisor keeps the time; the processors' is kept
+** here, too, for a worker whose supervisor was killed and that does not listen any more. */
 static void set_limits(void)
 {
   uint64_t output = capl_policy_limits()->output_bytes;
@@ -105,8 +106,8 @@ static void close_if_inherited(const capl_job *job, int fd)
   if (fd > STDERR_FILENO && flags >= 0 && !(flags & FD_CLOEXEC) && !is_named(job, fd)) close(fd);
 }
 
-/* What whoever started this program had open is nothing to a recipe: all that capl opens itself is closed by exec, so what is
-** not has come through one. Without a /proc that lists them, all numbers are tried. */
+/* What whoever started this program had open is nothing to a recipe: all that capl opens itself is closed by exec, so
+** what is not has come through one. Without a /proc that lists them, all numbers are tried. */
 static void close_inherited(const capl_job *job)
 {
   struct rlimit most = {1 << 20, 1 << 20};
@@ -114,7 +115,8 @@ static void close_inherited(const capl_job *job)
   for (struct dirent *e; list && (e = readdir(list));) close_if_inherited(job, atoi(e->d_name));
   if (list) return (void)closedir(list);
   getrlimit(RLIMIT_NOFILE, &most);
-  for (int fd = STDERR_FILENO + 1; fd < (int)(most.rlim_max < 1 << 20 ? most.rlim_max : 1 << 20); fd++) close_if_inherited(job, fd);
+  for (int fd = STDERR_FILENO + 1; fd < (int)(most.rlim_max < 1 << 20 ? most.rlim_max : 1 << 20); fd++)
+    close_if_inherited(job, fd);
 }
 
 void capl_confine_begin(const capl_job *job)
@@ -132,8 +134,8 @@ void capl_confine_begin(const capl_job *job)
 
 /* ---- the walls --------------------------------------------------------------------------------- */
 
-/* Devices are opened before: a driver may start programs, and has files of its own. What fails now fails again, and with
-** the recipe's line, when it is used. */
+/* Devices are opened before: a driver may start programs, and has files of its own. What fails now fails again, and
+** with the recipe's line, when it is used. */
 static void warm_up(lua_State *L)
 {
   capl_world *world = capl_world_get();
@@ -146,7 +148,8 @@ static void warm_up(lua_State *L)
 static void give_own_figures(void)
 {
   static const char *const files[] = {"/proc/self/stat", "/proc/self/statm", "/proc/self/status", "/proc/self/cgroup"};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY);
 }
 
 /* confine(): raises the walls, unless the job is trusted. Compiled code only stands behind a whole wall: its compiler
@@ -184,8 +187,8 @@ static capl_status give_run_folder(const char *path, bool found)
   return CAPL_FAIL(CAPL_EVALUE, "%.1000s cannot be a run's folder: a recipe would write to all of it", real);
 }
 
-/* run_folder(path, how): the folder of this run, which the recipe may write to. how: "made" just now, "found" below runs/, or "named"
-** by the user. */
+/* run_folder(path, how): the folder of this run, which the recipe may write to. how: "made" just now, "found" below
+** runs/, or "named" by the user. */
 static int sys_run_folder(lua_State *L)
 {
   const char *path = luaL_checkstring(L, 1), *how = luaL_checkstring(L, 2);
@@ -194,8 +197,8 @@ static int sys_run_folder(lua_State *L)
   return 0;
 }
 
-/* walls() -> {files = version of Landlock or 0, calls = whether system calls can be filtered, why = what is missing, calls_why,
-** raised = whether they stand in this process, jit = whether a recipe's Lua is compiled} */
+/* walls() -> {files = version of Landlock or 0, calls = whether system calls can be filtered, why = what is missing,
+** calls_why, raised = whether they stand in this process, jit = whether a recipe's Lua is compiled} */
 static int sys_walls(lua_State *L)
 {
   bool raised = capl_policy_is_closed();
@@ -218,6 +221,7 @@ static int sys_walls(lua_State *L)
 
 void capl_confine_add(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"confine", sys_confine}, {"walls", sys_walls}, {"run_folder", sys_run_folder}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"confine", sys_confine}, {"walls", sys_walls}, {"run_folder", sys_run_folder},
+                                       {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

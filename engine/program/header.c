@@ -85,18 +85,22 @@ static capl_status need_bytes(const reader *r, const char *name, const char *val
 {
   *out = bytes_of(value);
   if (*out >= 1e6) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "%s:%d: %s is an amount such as 500MB, 8GB or 1TB, not '%s'", r->path, r->line, name, value);
+  return CAPL_FAIL(CAPL_EVALUE, "%s:%d: %s is an amount such as 500MB, 8GB or 1TB, not '%s'", r->path, r->line, name,
+                   value);
 }
 
-static capl_status need_memory(const reader *r, const char *value) { return need_bytes(r, "memory", value, &r->header->memory); }
-static capl_status need_output(const reader *r, const char *value) { return need_bytes(r, "output", value, &r->header->output); }
+static capl_status need_memory(const reader *r,
+                               const char *value) { return need_bytes(r, "memory", value, &r->header->memory); }
+static capl_status need_output(const reader *r,
+                               const char *value) { return need_bytes(r, "output", value, &r->header->output); }
 
 /* A recipe for a later program: what is here cannot know what it says. */
 static capl_status too_new(const reader *r, const char *what, const char *version)
 {
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "%s:%d: the recipe needs %s %s or newer, this is capl %s", r->path, r->line, what, version,
-            capl_version());
-  capl_error_hint("update capl: in its checkout git pull and scripts/build, else fetch the newest release; capl --version tells what "
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "%s:%d: the recipe needs %s %s or newer, this is capl %s", r->path, r->line, what,
+            version, capl_version());
+  capl_error_hint("update capl: in its checkout git pull and scripts/build, else fetch the newest release; capl "
+                  "--version tells what "
                   "is installed");
   return CAPL_EUNSUPPORTED;
 }
@@ -122,7 +126,8 @@ static capl_status need_program(const reader *r, const char *value)
 {
   long wanted[VERSION_PARTS] = {0}, here[VERSION_PARTS] = {0};
   if (!version_parts(value, wanted))
-    return CAPL_FAIL(CAPL_EVALUE, "%s:%d: version is that of a program, such as %s, not '%s'", r->path, r->line, capl_version(), value);
+    return CAPL_FAIL(CAPL_EVALUE, "%s:%d: version is that of a program, such as %s, not '%s'", r->path, r->line,
+                     capl_version(), value);
   strcpy(r->header->program, value);
   version_parts(capl_version(), here);
   for (int i = 0; i < VERSION_PARTS; i++)
@@ -234,7 +239,8 @@ static capl_status read_lines(const char *text, size_t size, reader *r)
     char *line = strndup(text, n);
     if (!line) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a line of %s", r->path);
     bool more = in_header(line, ++r->line);
-    if (more && memchr(text, '\0', n)) status = CAPL_FAIL(CAPL_EFORMAT, "%s:%d: there is a zero byte in the header", r->path, r->line);
+    if (more && memchr(text, '\0', n))
+      status = CAPL_FAIL(CAPL_EFORMAT, "%s:%d: there is a zero byte in the header", r->path, r->line);
     else if (more) status = read_line(r, line);
     free(line);
     if (!more) break;

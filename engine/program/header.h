@@ -25,8 +25,8 @@ typedef struct {
   char program[24];             /* the oldest capl that can run it, such as 0.9; may be empty */
 } capl_header;
 
-/* Reads the header of a recipe's text. EFORMAT, EVALUE or, where this program is too old for it, EUNSUPPORTED, naming the
-** line of path. */
+/* Reads the header of a recipe's text. EFORMAT, EVALUE or, where this program is too old for it, EUNSUPPORTED, naming
+** the line of path. */
 capl_status capl_header_parse(const char *path, const char *text, size_t size, capl_header *header);
 
 #endif

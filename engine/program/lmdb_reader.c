@@ -68,7 +68,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt
   int used = vsnprintf(text, sizeof text, fmt, args);
   va_end(args);
   if (bytes_there < bytes_wanted && used < 900)
-    snprintf(text + used, sizeof text - (size_t)used, "; the file is cut short: it has %llu bytes of %llu", bytes_there, bytes_wanted);
+    snprintf(text + used, sizeof text - (size_t)used, "; the file is cut short: it has %llu bytes of %llu", bytes_there,
+             bytes_wanted);
   say(&(lmdb_frame){.kind = LMDB_ERROR, .label = (uint32_t)strlen(text)}, NULL, text);
   _exit(1);
 }
@@ -95,8 +96,8 @@ static void confine(uint64_t file_size)
 
 /* ---- walls ----------------------------------------------------------------------------------- */
 
-/* Code that a crafted file smuggles in finds a process that can do nothing but read this file and write to its pipe. Kernels
-** without Landlock or filters do without. */
+/* Code that a crafted file smuggles in finds a process that can do nothing but read this file and write to its pipe.
+** Kernels without Landlock or filters do without. */
 
 #if !defined SANITIZED && defined __x86_64__
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, ALL_RIGHTS = (1 << 13) - 1, READ = 1 << 2 | 1 << 3 };
@@ -119,14 +120,16 @@ static void see_only(const char *path, bool folder)
 static void call_only_what_reading_takes(void)
 {
   static const int calls[] = {
-    SYS_read, SYS_write, SYS_writev, SYS_pread64, SYS_openat, SYS_close, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lseek, SYS_mmap, SYS_munmap,
-    SYS_mremap, SYS_madvise, SYS_brk, SYS_fcntl, SYS_futex, SYS_getpid, SYS_uname, SYS_getrandom, SYS_rt_sigreturn, SYS_exit, SYS_exit_group,
-    SYS_rt_sigprocmask, SYS_fstatfs, SYS_statfs};
+    SYS_read, SYS_write, SYS_writev, SYS_pread64, SYS_openat, SYS_close, SYS_fstat, SYS_newfstatat, SYS_stat, SYS_lseek,
+    SYS_mmap, SYS_munmap, SYS_mremap, SYS_madvise, SYS_brk, SYS_fcntl, SYS_futex, SYS_getpid, SYS_uname, SYS_getrandom,
+    SYS_rt_sigreturn, SYS_exit, SYS_exit_group, SYS_rt_sigprocmask, SYS_fstatfs, SYS_statfs};
   enum { N = sizeof calls / sizeof *calls };
   struct sock_filter steps[N + 6] = {
-    {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch)}, {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AUDIT_ARCH_X86_64},
-    {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS}, {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)}};
-  for (int i = 0; i < N; i++) steps[4 + i] = (struct sock_filter){BPF_JMP | BPF_JEQ | BPF_K, (unsigned char)(N - i), 0, (unsigned)calls[i]};
+    {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, arch)},
+    {BPF_JMP | BPF_JEQ | BPF_K, 1, 0, AUDIT_ARCH_X86_64}, {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_KILL_PROCESS},
+    {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(struct seccomp_data, nr)}};
+  for (int i = 0; i < N; i++)
+    steps[4 + i] = (struct sock_filter){BPF_JMP | BPF_JEQ | BPF_K, (unsigned char)(N - i), 0, (unsigned)calls[i]};
   steps[4 + N] = (struct sock_filter){BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM};
   steps[5 + N] = (struct sock_filter){BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW};
   prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){N + 6, steps});
@@ -164,7 +167,8 @@ static MDB_txn *open_database(const char *path, const struct stat *st, uint64_t 
   MDB_txn *txn;
   check(mdb_env_create(&env), "no memory");
   mdb_env_set_mapsize(env, (size + 4095) / 4096 * 4096); /* what the file asks for may be anything */
-  check(mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK | (S_ISDIR(st->st_mode) ? 0 : MDB_NOSUBDIR), 0), "the database cannot be opened");
+  check(mdb_env_open(env, path, MDB_RDONLY | MDB_NOLOCK | (S_ISDIR(st->st_mode) ? 0 : MDB_NOSUBDIR), 0),
+        "the database cannot be opened");
   note_size(env, size);
   check(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn), "the database cannot be read");
   check(mdb_dbi_open(txn, NULL, 0, records), "the database cannot be read");
@@ -193,9 +197,10 @@ _Noreturn static void fail_without_count(MDB_txn *txn, MDB_dbi records)
   MDB_cursor *cursor;
   MDB_val key, value;
   check(mdb_cursor_open(txn, records, &cursor), "the database cannot be read");
-  if (mdb_cursor_get(cursor, &key, &value, MDB_FIRST) != MDB_SUCCESS) fail("the database is empty: it has no key num-samples");
-  fail("has no key num-samples, which data sets of text images have; its first key is '%.*s'", (int)(key.mv_size < 60 ? key.mv_size : 60),
-       (const char *)key.mv_data);
+  if (mdb_cursor_get(cursor, &key, &value, MDB_FIRST) != MDB_SUCCESS)
+    fail("the database is empty: it has no key num-samples");
+  fail("has no key num-samples, which data sets of text images have; its first key is '%.*s'",
+       (int)(key.mv_size < 60 ? key.mv_size : 60), (const char *)key.mv_data);
 }
 
 static uint32_t get_count(MDB_txn *txn, MDB_dbi records)
@@ -206,17 +211,21 @@ static uint32_t get_count(MDB_txn *txn, MDB_dbi records)
   memcpy(text, value.mv_data, value.mv_size < sizeof text - 1 ? value.mv_size : sizeof text - 1);
   text[strcspn(text, "\n")] = '\0';
   size_t digits = strspn(text, "0123456789");
-  if (digits == 0 || digits > 9 || text[digits]) fail("num-samples is '%s', no number of records up to %d", text, LMDB_COUNT_MAX);
+  if (digits == 0 || digits > 9 || text[digits])
+    fail("num-samples is '%s', no number of records up to %d", text, LMDB_COUNT_MAX);
   return (uint32_t)strtoul(text, NULL, 10);
 }
 
 static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t count)
 {
   MDB_val image, label;
-  if (!get_numbered(txn, records, "image", number, &image)) fail("image-%09u is missing; num-samples says %u", number, count);
+  if (!get_numbered(txn, records, "image", number, &image))
+    fail("image-%09u is missing; num-samples says %u", number, count);
   bool labelled = get_numbered(txn, records, "label", number, &label);
-  if (image.mv_size > LMDB_IMAGE_MAX) fail("record %u: the image has %zu bytes, more than 64 MiB", number, image.mv_size);
-  if (labelled && label.mv_size > LMDB_LABEL_MAX) fail("record %u: the label is longer than %d bytes", number, LMDB_LABEL_MAX);
+  if (image.mv_size > LMDB_IMAGE_MAX)
+    fail("record %u: the image has %zu bytes, more than 64 MiB", number, image.mv_size);
+  if (labelled && label.mv_size > LMDB_LABEL_MAX)
+    fail("record %u: the label is longer than %d bytes", number, LMDB_LABEL_MAX);
   lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)image.mv_size, labelled ? (uint32_t)label.mv_size : LMDB_NO_LABEL};
   if (!say(&frame, image.mv_data, labelled ? label.mv_data : NULL)) _exit(3);
 }

@@ -1,7 +1,7 @@
 /* main.c -- the program: command_line.c reads its words, header.c the recipe's header; launch/ does the rest.
 **
-** The supervisor runs no Lua. It starts the job's workers (bind/worker.h), forwards SIGINT, SIGTERM and SIGHUP to them, stops
-** them when the minutes the recipe asked for are over, and ends with their exit status:
+** The supervisor runs no Lua. It starts the job's workers (bind/worker.h), forwards SIGINT, SIGTERM and SIGHUP to them,
+** stops them when the minutes the recipe asked for are over, and ends with their exit status:
 **   0 done, 1 error, 2 wrong command line, 75 a rank was lost, 124 out of time, 130 Ctrl-C, 128+n ended by signal n.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -71,7 +71,8 @@ int main(int argc, char **argv)
   if (c.minutes >= 0) l->job.header.minutes = c.minutes;
   l->seconds = l->job.header.minutes * 60;
   bool unsaid = c.minutes < 0 && l->job.header.minutes == 0;
-  if (unsaid && l->job.recipe && !l->job.trusted) l->seconds = CAPL_LIMIT_DAYS * 86400.0; /* of somebody else's, as a rule */
+  /* of somebody else's, as a rule */
+  if (unsaid && l->job.recipe && !l->job.trusted) l->seconds = CAPL_LIMIT_DAYS * 86400.0;
   l->flush = flush_output;
   return launch_job(l, argc, argv);
 }

@@ -1,5 +1,5 @@
-/* program.c -- what the program is, for its own Lua library: its commands, the recipes beside it, what it was built with.
-** SPDX-License-Identifier: Apache-2.0
+/* program.c -- what the program is, for its own Lua library: its commands, the recipes beside it, what it was built
+** with. SPDX-License-Identifier: Apache-2.0
 */
 #include "program/program.h"
 
@@ -75,7 +75,8 @@ static int sys_recipes(lua_State *L)
   return 1;
 }
 
-/* built() -> {compiler, type, luajit, recipe_version, libraries = {"libpng 1.6.39", …}}: what this program was built with */
+/* built() -> {compiler, type, luajit, recipe_version, libraries = {"libpng 1.6.39", …}}: what this program was built
+** with */
 static int sys_built(lua_State *L)
 {
   static const char *const libraries[] = {CAPL_LIBRARIES NULL};

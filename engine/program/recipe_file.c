@@ -42,7 +42,8 @@ static capl_status check_digits(const char *word, const char *digits)
                      isprint((unsigned char)digits[n]) ? digits[n] : '?');
   if (n == DIGITS) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s: the hash has %zu digits of %d", word, n, DIGITS);
-  capl_error_hint("a part of a hash is not secure: another text with the same prefix can be constructed; capl recipe info FILE prints the whole hash");
+  capl_error_hint("a part of a hash is not secure: another text with the same prefix can be constructed; capl recipe "
+                  "info FILE prints the whole hash");
   return CAPL_EVALUE;
 }
 
@@ -56,14 +57,15 @@ static capl_status check_hash(const char *word, capl_recipe_file *file)
   if (strcasecmp(digits, file->sha256) == 0) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s is not the recipe that was asked for; nothing of it was run", file->path);
   capl_error_context("asked for  sha256 %s\nthe file   sha256 %s", digits, file->sha256);
-  capl_error_hint("get the matching file from the source of the hash, or read this file before you run it without the hash");
+  capl_error_hint("get the matching file from the source of the hash, or read this file before you run it without "
+                  "the hash");
   return CAPL_EVALUE;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* A recipe is read as a whole: pipes and devices cannot be one. Asked before the file is opened, which a pipe would answer
-** only when somebody writes. */
+/* A recipe is read as a whole: pipes and devices cannot be one. Asked before the file is opened, which a pipe would
+** answer only when somebody writes. */
 static capl_status need_text_file(const char *path, const struct stat *info)
 {
   if (S_ISDIR(info->st_mode)) return CAPL_FAIL(CAPL_EIO, "cannot read recipe %s: it is a folder", path);

@@ -55,7 +55,8 @@ static bool bare_name(const char *word, char name[NAME_ROOM])
   if (strncmp(word, "recipes/", 8) == 0) word += 8;
   size_t n = strlen(word);
   if (n > 4 && strcmp(word + n - 4, ".lua") == 0) n -= 4;
-  if (n == 0 || n >= NAME_ROOM || strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") < n) return false;
+  if (n == 0 || n >= NAME_ROOM || strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") < n)
+    return false;
   memcpy(name, word, n);
   name[n] = '\0';
   return true;
@@ -76,7 +77,8 @@ void shipped_suggest(capl_suggestion *s)
   const struct dirent *entry;
   for (int n = 0; dir && n < MOST && (entry = readdir(dir));) {
     size_t length = strlen(entry->d_name);
-    if (length > 4 && strcmp(entry->d_name + length - 4, ".lua") == 0 && bare_name(entry->d_name, names[n])) capl_suggest(s, names[n++]);
+    if (length > 4 && strcmp(entry->d_name + length - 4, ".lua") == 0 && bare_name(entry->d_name, names[n]))
+      capl_suggest(s, names[n++]);
   }
   if (dir) closedir(dir);
 }

@@ -9,7 +9,8 @@
 
 #include "base/names.h"
 
-/* Folder of the recipes: $CAPL_RECIPES, share/capl/recipes of an installed program, recipes of a build. false = there is none. */
+/* Folder of the recipes: $CAPL_RECIPES, share/capl/recipes of an installed program, recipes of a build. false = there
+** is none. */
 bool shipped_folder(char *path, size_t room);
 
 /* Path of the recipe that a word names: captcha, captcha.lua or recipes/captcha.lua. false = none is called so. */

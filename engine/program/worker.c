@@ -34,8 +34,8 @@ static double stop_since;
 static volatile sig_atomic_t at_prompt;
 static volatile sig_atomic_t has_prompt, warned; /* by stop_at_once, since the last line was read */
 
-/* While signals are held, the first one waits for the next call of sys.hold, where the program is between two steps and can
-** be saved. What takes longer than that between two calls is stopped at once, as without. */
+/* While signals are held, the first one waits for the next call of sys.hold, where the program is between two steps and
+** can be saved. What takes longer than that between two calls is stopped at once, as without. */
 static volatile sig_atomic_t holding; /* seconds, 0 = not held */
 static double held_since;
 static atomic_bool *saving;
@@ -45,7 +45,8 @@ static void set_saving(bool on)
   if (saving) atomic_store(saving, on);
 }
 
-/* What mpirun passes on to its ranks: SIGUSR1 stands for Ctrl-C, SIGUSR2 for SIGTERM, after which mpirun would kill them. */
+/* What mpirun passes on to its ranks: SIGUSR1 stands for Ctrl-C, SIGUSR2 for SIGTERM, after which mpirun would kill
+** them. */
 static int meant(int signal)
 {
   return signal == SIGUSR1 ? SIGINT : signal == SIGUSR2 ? SIGTERM : signal;
@@ -54,7 +55,8 @@ static int meant(int signal)
 /* At a prompt somebody has a session to lose: there the second Ctrl-C only says so. */
 static void stop_at_once(int signal)
 {
-  static const char text[] = "\ncapl: one operation is still at work, which cannot be stopped halfway; Ctrl-C once more ends capl\n";
+  static const char text[] = "\ncapl: one operation is still at work, which cannot be stopped halfway; Ctrl-C once "
+                             "more ends capl\n";
   if (signal == SIGINT && has_prompt && !warned) {
     warned = 1;
     stop_since = clock_now();
@@ -150,8 +152,8 @@ static int sys_guard(lua_State *L)
   return 1;
 }
 
-/* sys.hold(seconds) -> whether the program was asked to end, and the signal. Ctrl-C and its kin, from now on for so many seconds, wait for
-** the next call; 0: they come at once again. Who gets true saves and calls sys.stop. */
+/* sys.hold(seconds) -> whether the program was asked to end, and the signal. Ctrl-C and its kin, from now on for so
+** many seconds, wait for the next call; 0: they come at once again. Who gets true saves and calls sys.stop. */
 static int sys_hold(lua_State *L)
 {
   int seconds = (int)luaL_checkinteger(L, 1);
@@ -209,7 +211,8 @@ static int sys_load(lua_State *L)
   return 1;
 }
 
-/* sys.try_load(text, name[, environment]) -> the same, or nil and the message. environment: a table instead of a recipe's. */
+/* sys.try_load(text, name[, environment]) -> the same, or nil and the message. environment: a table instead of a
+** recipe's. */
 static int sys_try_load(lua_State *L)
 {
   size_t n;
@@ -224,7 +227,8 @@ static int sys_try_load(lua_State *L)
   return 2;
 }
 
-/* Fields of a recipe's file in the table on top. word: what other processes are given, so that they run the same bytes. */
+/* Fields of a recipe's file in the table on top. word: what other processes are given, so that they run the same
+** bytes. */
 static void set_recipe_file(lua_State *L, const capl_recipe_file *file)
 {
   lua_pushstring(L, file->path);
@@ -239,8 +243,8 @@ static void set_recipe_file(lua_State *L, const capl_recipe_file *file)
   lua_setfield(L, -2, "word");
 }
 
-/* sys.recipe(word) -> {recipe = path, text, sha256, pinned, word} of FILE or FILE#sha256=HEX, for commands that start others
-** with it, and the needs its header states */
+/* sys.recipe(word) -> {recipe = path, text, sha256, pinned, word} of FILE or FILE#sha256=HEX, for commands that start
+** others with it, and the needs its header states */
 static int sys_recipe(lua_State *L)
 {
   capl_recipe_file file;

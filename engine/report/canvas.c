@@ -118,8 +118,8 @@ static capl_status make_paper(canvas *c, const char *font, int width, int height
 {
   if (width < 1 || height < 1 || width > REPORT_MAX_SIDE || height > REPORT_MAX_SIDE ||
       (int64_t)width * height > REPORT_MAX_PIXELS)
-    return CAPL_FAIL(CAPL_EVALUE, "a picture of %d x %d px; the limit is %d px per side and %d megapixels", width, height,
-                     REPORT_MAX_SIDE, REPORT_MAX_PIXELS >> 20);
+    return CAPL_FAIL(CAPL_EVALUE, "a picture of %d x %d px; the limit is %d px per side and %d megapixels", width,
+                     height, REPORT_MAX_SIDE, REPORT_MAX_PIXELS >> 20);
   cairo_font_face_t *face;
   CAPL_TRY(find_font(font_path(font), &face));
   c->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);

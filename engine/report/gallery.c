@@ -64,7 +64,8 @@ static capl_status check_view(const report_view *view, int section, int number)
 static capl_status check_gallery(const report_gallery *g)
 {
   int n = 0;
-  if (g->columns < 1 || g->columns > 64) return CAPL_FAIL(CAPL_EVALUE, "a gallery has 1 to 64 columns, not %d", g->columns);
+  if (g->columns < 1 || g->columns > 64)
+    return CAPL_FAIL(CAPL_EVALUE, "a gallery has 1 to 64 columns, not %d", g->columns);
   for (int i = 0; i < g->n_sections; i++) {
     n += g->sections[i].n_views;
     for (int k = 0; k < g->sections[i].n_views; k++) CAPL_TRY(check_view(&g->sections[i].views[k], i + 1, k + 1));
@@ -318,8 +319,8 @@ capl_status draw_gallery(const report_gallery *gallery, report_picture *out)
   int64_t height = natural_height(&l);
   CAPL_TRY(canvas_end(&l.paper, CAPL_OK, NULL));
   if (height > REPORT_MAX_SIDE || l.width > REPORT_MAX_SIDE) {
-    CAPL_FAIL(CAPL_EVALUE, "the views make a picture of %d x %lld px; the limit is %d px per side", l.width, (long long)height,
-              REPORT_MAX_SIDE);
+    CAPL_FAIL(CAPL_EVALUE, "the views make a picture of %d x %lld px; the limit is %d px per side", l.width,
+              (long long)height, REPORT_MAX_SIDE);
     capl_error_hint("show fewer samples");
     return CAPL_EVALUE;
   }

@@ -29,7 +29,8 @@ static const double title_size = 17, text_size = 13, small_size = 12;
 /* Values beyond these count as infinite, or as 0 on a log axis: what is computed of the others stays finite. */
 static const double out_of_reach = 1e300, out_of_sight = 1e-300;
 
-static const uint32_t colours[] = {COLOUR_BLUE, COLOUR_RED, COLOUR_GREEN, COLOUR_PINK, COLOUR_ORANGE, COLOUR_SKY, COLOUR_BLACK};
+static const uint32_t colours[] = {COLOUR_BLUE, COLOUR_RED, COLOUR_GREEN, COLOUR_PINK, COLOUR_ORANGE, COLOUR_SKY,
+                                   COLOUR_BLACK};
 enum { COLOURS = sizeof colours / sizeof *colours };
 
 typedef struct {
@@ -57,11 +58,12 @@ static capl_status check_series(const report_series *s, int panel, int number)
   if (s->n < 0 || (s->n > 0 && (!s->x || !s->y)))
     return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d has no values", panel, number);
   if (!(s->smooth >= 0 && s->smooth < 1))
-    return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: smooth is at least 0 and less than 1, not %g", panel, number, s->smooth);
+    return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: smooth is at least 0 and less than 1, not %g", panel, number,
+                     s->smooth);
   for (int64_t i = 0; i < s->n; i++)
     if (!(fabs(s->x[i]) <= out_of_reach))
-      return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: x[%lld] is no finite number; only y may have gaps", panel, number,
-                       (long long)i + 1);
+      return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: x[%lld] is no finite number; only y may have gaps", panel,
+                       number, (long long)i + 1);
   return CAPL_OK;
 }
 
@@ -69,7 +71,8 @@ static capl_status check_limits(const report_panel *p, int panel)
 {
   if (fabs(p->min) > out_of_reach || fabs(p->max) > out_of_reach)
     return CAPL_FAIL(CAPL_EVALUE, "panel %d: min and max are finite numbers up to %g", panel, out_of_reach);
-  if (p->min >= p->max) return CAPL_FAIL(CAPL_EVALUE, "panel %d: min = %g is not below max = %g", panel, p->min, p->max);
+  if (p->min >= p->max)
+    return CAPL_FAIL(CAPL_EVALUE, "panel %d: min = %g is not below max = %g", panel, p->min, p->max);
   if (p->log && (p->min < out_of_sight || p->max < out_of_sight))
     return CAPL_FAIL(CAPL_EVALUE, "panel %d: limits of a log axis are above 0, not %g", panel, fmin(p->min, p->max));
   return CAPL_OK;
@@ -79,7 +82,8 @@ static capl_status check_panel(const report_panel *p, int panel)
 {
   CAPL_TRY(check_limits(p, panel));
   if (p->n_series < 0 || p->n_series > REPORT_MAX_SERIES)
-    return CAPL_FAIL(CAPL_EVALUE, "panel %d has %d series; at most %d can be distinguished", panel, p->n_series, REPORT_MAX_SERIES);
+    return CAPL_FAIL(CAPL_EVALUE, "panel %d has %d series; at most %d can be distinguished", panel, p->n_series,
+                     REPORT_MAX_SERIES);
   for (int i = 0; i < p->n_series; i++) CAPL_TRY(check_series(&p->series[i], panel, i + 1));
   return CAPL_OK;
 }
@@ -97,8 +101,9 @@ static capl_status check_log_x(const report_panel *p, int panel)
   for (int k = 0; k < p->n_series; k++)
     for (int64_t i = 0; i < p->series[k].n; i++)
       if (!(p->series[k].x[i] >= out_of_sight))
-        return CAPL_FAIL(CAPL_EVALUE, "panel %d, series %d: x[%lld] = %g, but a log axis has no place for what is not above 0", panel,
-                         k + 1, (long long)i + 1, p->series[k].x[i]);
+        return CAPL_FAIL(CAPL_EVALUE,
+                         "panel %d, series %d: x[%lld] = %g, but a log axis has no place for what is not above 0",
+                         panel, k + 1, (long long)i + 1, p->series[k].x[i]);
   return CAPL_OK;
 }
 
@@ -189,8 +194,8 @@ typedef struct {
   double width;
 } legend_line;
 
-/* The number-th line, which starts at series first. The first one shares its room with the name of the axis and may stay
-** empty for that; others have at least one entry, if any is left. */
+/* The number-th line, which starts at series first. The first one shares its room with the name of the axis and may
+** stay empty for that; others have at least one entry, if any is left. */
 static legend_line next_line(plotter *p, const report_panel *panel, int number, int first)
 {
   double label = number == 0 ? canvas_text_width(&p->paper, text_size, panel->y_label) : 0;
@@ -318,8 +323,8 @@ static void draw_line_label(plotter *p, int i, double x)
   double width = label ? canvas_text_width(&p->paper, small_size, label) : 0;
   bool left = x + 5 + width > right;
   if (label) canvas_fill(&p->paper, COLOUR_PAPER, left ? x - 7 - width : x + 3, y - 11, width + 4, LINE_ROW);
-  canvas_text(&p->paper, left ? x - 5 : x + 5, y, left ? x - top->x : right - x, left ? TEXT_RIGHT : TEXT_LEFT, small_size,
-              COLOUR_QUIET, label);
+  canvas_text(&p->paper, left ? x - 5 : x + 5, y, left ? x - top->x : right - x, left ? TEXT_RIGHT : TEXT_LEFT,
+              small_size, COLOUR_QUIET, label);
 }
 
 static void draw_moments(plotter *p)
@@ -438,8 +443,8 @@ typedef struct {
   double one, d, dd, y, yd;
 } sums;
 
-/* Adds to out, from the first value to the last for step 1 and backwards for -1, the sums over what lies behind: each place
-** further the weight is s->smooth times that of the one before. d is negative for what comes earlier. */
+/* Adds to out, from the first value to the last for step 1 and backwards for -1, the sums over what lies behind: each
+** place further the weight is s->smooth times that of the one before. d is negative for what comes earlier. */
 static void add_running_sums(const report_panel *panel, const report_series *s, int64_t first, int step, sums *out)
 {
   sums r = {0};
@@ -459,8 +464,8 @@ static double fitted(const sums *r, double y)
   return determinant > 1e-9 * one * r->dd ? (r->dd * sum - r->d * r->yd) / determinant : sum / one;
 }
 
-/* Local straight lines: unlike a running mean they do not lag behind, and keep to the values where a curve begins steeply.
-** Gaps stay. */
+/* Local straight lines: unlike a running mean they do not lag behind, and keep to the values where a curve begins
+** steeply. Gaps stay. */
 static double *smoothed(const report_panel *panel, const report_series *s)
 {
   sums *sum = calloc((size_t)s->n, sizeof *sum);
@@ -569,8 +574,8 @@ static capl_status draw_chart(plotter *p, int height)
 {
   double room = (double)(height - fixed_height(p)) / p->chart->n_panels;
   if (room < LEAST_PLOT)
-    return CAPL_FAIL(CAPL_EVALUE, "a height of %d px is too little for %d panels; at least %d", height, p->chart->n_panels,
-                     fixed_height(p) + LEAST_PLOT * p->chart->n_panels);
+    return CAPL_FAIL(CAPL_EVALUE, "a height of %d px is too little for %d panels; at least %d", height,
+                     p->chart->n_panels, fixed_height(p) + LEAST_PLOT * p->chart->n_panels);
   x_limits(p->chart, &p->x_axis);
   place_panels(p, floor(room));
   fit_x_ticks(p, p->place[0].width);

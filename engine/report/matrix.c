@@ -1,7 +1,7 @@
 /* matrix.c -- a confusion matrix: how often each thing was taken for each, beside it samples of the worst of it.
 **
-** Right ones are blue, wrong ones red, each by its share of the row; the colour of a small share is stretched, as one in a
-** hundred has to be seen. Left the matrix, right the groups of samples.
+** Right ones are blue, wrong ones red, each by its share of the row; the colour of a small share is stretched, as one
+** in a hundred has to be seen. Left the matrix, right the groups of samples.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -73,7 +73,8 @@ static capl_status check_matrix(const report_matrix *m)
     return CAPL_FAIL(CAPL_EVALUE, "at most %d groups of samples are shown, not %d", REPORT_MAX_GROUPS, m->n_groups);
   for (int64_t i = 0; i < (int64_t)m->n * m->n; i++)
     if (!(m->counts[i] >= 0 && m->counts[i] < 1e300))
-      return CAPL_FAIL(CAPL_EVALUE, "count %lld of the matrix is %g; counts are from 0 on", (long long)i + 1, m->counts[i]);
+      return CAPL_FAIL(CAPL_EVALUE, "count %lld of the matrix is %g; counts are from 0 on", (long long)i + 1,
+                       m->counts[i]);
   for (int i = 0; i < m->n_groups; i++) CAPL_TRY(check_group(&m->groups[i], i + 1));
   return CAPL_OK;
 }
@@ -86,7 +87,8 @@ static void measure_labels(layout *l)
   if (l->cell > MOST_CELL) l->cell = MOST_CELL;
   l->label_size = fmin(most_label, l->cell * 0.8);
   for (int i = 0; i < l->matrix->n; i++)
-    if (is_text(l->matrix->labels[i])) widest = fmax(widest, canvas_text_width(&l->paper, l->label_size, l->matrix->labels[i]));
+    if (is_text(l->matrix->labels[i]))
+      widest = fmax(widest, canvas_text_width(&l->paper, l->label_size, l->matrix->labels[i]));
   l->label_w = (int)fmin(widest, LABEL_ROOM) + 8;
   l->upright = widest > l->cell - 1;
   l->label_h = l->upright ? l->label_w : (int)l->label_size + 6;
@@ -138,7 +140,8 @@ static void draw_cell(layout *l, int row, int column, double row_sum)
   double count = l->matrix->counts[(size_t)row * (size_t)l->matrix->n + (size_t)column];
   double x = l->left + column * l->cell, y = l->top + row * l->cell;
   if (count <= 0) return;
-  double share = row_sum > 0 ? count / row_sum : 0, strength = row == column ? 0.15 + 0.7 * share : 0.12 + 0.88 * sqrt(share);
+  double share = row_sum > 0 ? count / row_sum : 0,
+      strength = row == column ? 0.15 + 0.7 * share : 0.12 + 0.88 * sqrt(share);
   canvas_colour(&l->paper, row == column ? COLOUR_BLUE : COLOUR_RED, strength);
   cairo_rectangle(l->paper.cr, x + 0.5, y + 0.5, l->cell - 1, l->cell - 1);
   cairo_fill(l->paper.cr);

@@ -11,8 +11,8 @@ capl_status check_pixels(const pixel_image *image, const char *what)
     return CAPL_FAIL(CAPL_EVALUE, "%s: an image of %d x %d px%s", what, image->width, image->height,
                      image->pixels ? "" : " without pixels");
   if (image->width > REPORT_MAX_SIDE || image->height > REPORT_MAX_SIDE)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: an image of %d x %d px; the limit is %d px per side", what, image->width, image->height,
-                     REPORT_MAX_SIDE);
+    return CAPL_FAIL(CAPL_EVALUE, "%s: an image of %d x %d px; the limit is %d px per side", what, image->width,
+                     image->height, REPORT_MAX_SIDE);
   if (image->channels != 1 && image->channels != 3)
     return CAPL_FAIL(CAPL_EVALUE, "%s: an image of %d channels, not 1 or 3", what, image->channels);
   return CAPL_OK;

@@ -177,7 +177,8 @@ static int64_t natural_height(const layout *l)
 /* One character of a reading, red and underlined if it is wrong. Returns its width. */
 static double draw_character(layout *l, double x, double y, const char *character, bool wrong)
 {
-  double width = canvas_text(&l->paper, x, y, l->cell_w, TEXT_LEFT, caption_size, wrong ? COLOUR_RED : COLOUR_TEXT, character);
+  double width = canvas_text(&l->paper, x, y, l->cell_w, TEXT_LEFT, caption_size, wrong ? COLOUR_RED : COLOUR_TEXT,
+                             character);
   if (wrong) canvas_fill(&l->paper, COLOUR_RED, (int)(x + 1.5), y + 3, (int)width - 1, 2);
   return width;
 }
@@ -209,7 +210,8 @@ static void draw_texts(layout *l, const report_cell *cell, int section, int x, i
   if (!l->notes_below) canvas_text(c, x + l->cell_w, line, l->cell_w, TEXT_RIGHT, note_size, COLOUR_QUIET, cell->note);
   if (l->truths[section]) line += CAPTION_ROW;
   if (is_misread(cell)) canvas_text(c, x, line, l->cell_w, TEXT_LEFT, caption_size, COLOUR_QUIET, cell->truth);
-  if (l->notes_below) canvas_text(c, x, line + CAPTION_ROW - 1, l->cell_w, TEXT_LEFT, note_size, COLOUR_QUIET, cell->note);
+  if (l->notes_below)
+    canvas_text(c, x, line + CAPTION_ROW - 1, l->cell_w, TEXT_LEFT, note_size, COLOUR_QUIET, cell->note);
 }
 
 /* Marked images have a frame, others a hairline. */
@@ -257,8 +259,8 @@ static capl_status draw_sections(layout *l)
 {
   l->y = PAD;
   if (has_title(l->sheet)) {
-    canvas_text(&l->paper, PAD, PAD + 16, cairo_image_surface_get_width(l->paper.surface) - 2 * PAD, TEXT_LEFT, title_size,
-                COLOUR_TEXT, l->sheet->title);
+    canvas_text(&l->paper, PAD, PAD + 16, cairo_image_surface_get_width(l->paper.surface) - 2 * PAD, TEXT_LEFT,
+                title_size, COLOUR_TEXT, l->sheet->title);
     l->y += TITLE_ROW;
   }
   for (int k = 0; k < SECTIONS; k++) CAPL_TRY(draw_section(l, k));

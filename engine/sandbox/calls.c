@@ -1,12 +1,12 @@
 /* calls.c -- the system calls that a process with a recipe in it does not get.
 **
-** A list of what is refused, for drivers of GPUs are not known well enough for a list of what is allowed; but a call that
-** is newer than this list is refused like one that does not exist. Refused are programs and processes, sockets, other
-** processes' memory and signals, rights and owners of files, the terminal's input, and what manages the machine. What is
-** refused for some arguments only has a rule of its own below the list.
+** A list of what is refused, for drivers of GPUs are not known well enough for a list of what is allowed; but a call
+** that is newer than this list is refused like one that does not exist. Refused are programs and processes, sockets,
+** other processes' memory and signals, rights and owners of files, the terminal's input, and what manages the machine.
+** What is refused for some arguments only has a rule of its own below the list.
 **
-** Written as a program for the kernel, not by libseccomp: that cannot refuse every call above a number and at the same time
-** all but some values of an argument, and takes several times as long to make 400 rules.
+** Written as a program for the kernel, not by libseccomp: that cannot refuse every call above a number and at the same
+** time all but some values of an argument, and takes several times as long to make 400 rules.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -49,8 +49,8 @@ enum { LAST_KNOWN = 469, X32 = 0x40000000, MOST_STEPS = 1024 };
 
 /* Calls younger than the headers of Debian 12; their numbers are the same on all processors. */
 enum {
-  CACHESTAT = 451, FCHMODAT2 = 452, MAP_SHADOW_STACK = 453, STATMOUNT = 457, LISTMOUNT = 458, SETXATTRAT = 463, REMOVEXATTRAT = 466,
-  OPEN_TREE_ATTR = 467, FILE_SETATTR = 469,
+  CACHESTAT = 451, FCHMODAT2 = 452, MAP_SHADOW_STACK = 453, STATMOUNT = 457, LISTMOUNT = 458, SETXATTRAT = 463,
+  REMOVEXATTRAT = 466, OPEN_TREE_ATTR = 467, FILE_SETATTR = 469,
 };
 
 /* ---- refused altogether ------------------------------------------------------------------------ */
@@ -61,32 +61,40 @@ static const int refused[] = {
 #ifdef SYS_fork
   SYS_fork, SYS_vfork,
 #endif
-  /* sockets: those that are open stay, new ones lead out, also those of the file system (a container's daemon, a display) */
+  /* sockets: those that are open stay, new ones lead out, also those of the file system (a container's daemon, a
+  ** display) */
   SYS_socket, SYS_connect, SYS_bind, SYS_listen,
   /* other processes; signals have a rule */
 #if !SANITIZED
   SYS_ptrace,
 #endif
-  SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_process_mrelease, SYS_kcmp, SYS_pidfd_open, SYS_pidfd_getfd,
+  SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise, SYS_process_mrelease, SYS_kcmp, SYS_pidfd_open,
+      SYS_pidfd_getfd,
   SYS_pidfd_send_signal, SYS_tkill, SYS_migrate_pages, SYS_move_pages, SYS_setpriority, SYS_ioprio_set,
   /* memory and messages that processes of one user share by a number */
-  SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl,
+  SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop,
+      SYS_semtimedop, SYS_semctl,
   SYS_mq_open, SYS_mq_unlink,
   /* rights, owners, times and attributes of files, which the wall of files does not guard */
 #ifdef SYS_chmod
   SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_mknod, SYS_symlink, SYS_uselib,
 #endif
-  SYS_fchmod, SYS_fchmodat, FCHMODAT2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SETXATTRAT,
-  SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, REMOVEXATTRAT, FILE_SETATTR, SYS_mknodat, SYS_symlinkat, SYS_truncate,
+  SYS_fchmod, SYS_fchmodat, FCHMODAT2, SYS_fchown, SYS_fchownat, SYS_utimensat, SYS_setxattr, SYS_lsetxattr,
+      SYS_fsetxattr, SETXATTRAT,
+  SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, REMOVEXATTRAT, FILE_SETATTR, SYS_mknodat, SYS_symlinkat,
+  SYS_truncate,
   /* ways around paths */
-  SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_fanotify_init, SYS_fanotify_mark, SYS_inotify_add_watch, SYS_chroot, SYS_pivot_root,
-  SYS_mount, SYS_umount2, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_move_mount, SYS_open_tree, OPEN_TREE_ATTR,
-  SYS_mount_setattr, STATMOUNT, LISTMOUNT,
+  SYS_name_to_handle_at, SYS_open_by_handle_at, SYS_fanotify_init, SYS_fanotify_mark, SYS_inotify_add_watch, SYS_chroot,
+      SYS_pivot_root,
+  SYS_mount, SYS_umount2, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_move_mount, SYS_open_tree,
+  OPEN_TREE_ATTR, SYS_mount_setattr, STATMOUNT, LISTMOUNT,
   /* who this is */
-  SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups, SYS_setfsuid, SYS_setfsgid, SYS_capset,
+  SYS_setuid, SYS_setgid, SYS_setreuid, SYS_setregid, SYS_setresuid, SYS_setresgid, SYS_setgroups, SYS_setfsuid,
+      SYS_setfsgid, SYS_capset,
   SYS_personality,
   /* the kernel's wide doors */
-  SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_add_key,
+  SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register,
+      SYS_add_key,
   SYS_request_key, SYS_keyctl, SYS_vhangup,
 #ifdef SYS_modify_ldt
   SYS_modify_ldt, SYS_iopl, SYS_ioperm,
@@ -193,14 +201,16 @@ static void rules_of_threads(program *p)
 
 static void rules_of_devices(program *p)
 {
-  enum { STI = 0x5412, LINUX = 0x541c, CONS = 0x541d, SCTTY = 0x540e, NOTTY = 0x5422, SPGRP = 0x5410, SETD = 0x5423, VHANGUP = 0x5437,
+  enum { STI = 0x5412, LINUX = 0x541c, CONS = 0x541d, SCTTY = 0x540e, NOTTY = 0x5422, SPGRP = 0x5410, SETD = 0x5423,
+        VHANGUP = 0x5437,
          SETOWN = 0x8901, SIOCSPGRP_ = 0x8902 };
   /* what types for the user, takes the terminal away, or lets the kernel signal another process */
   static const uint32_t ioctls[] = {STI, LINUX, CONS, SCTTY, NOTTY, SPGRP, SETD, VHANGUP, SETOWN, SIOCSPGRP_};
   enum { F_SETOWN_ = 8, F_SETSIG_ = 10, F_SETOWN_EX_ = 15, F_SETLEASE_ = 1024, F_NOTIFY_ = 1026 };
   static const uint32_t fcntls[] = {F_SETOWN_, F_SETSIG_, F_SETOWN_EX_, F_SETLEASE_, F_NOTIFY_};
   enum { SET_PDEATHSIG = 1, SET_MM = 35, SET_PTRACER = 0x59616d61 };
-  static const uint32_t prctls[] = {SET_PDEATHSIG, SET_MM, SET_PTRACER}; /* it would outlive its supervisor; lie; be traced */
+  /* it would outlive its supervisor; lie; be traced */
+  static const uint32_t prctls[] = {SET_PDEATHSIG, SET_MM, SET_PTRACER};
   rule_except(p, SYS_ioctl, 1, ioctls, sizeof ioctls / sizeof *ioctls);
   rule_except(p, SYS_fcntl, 1, fcntls, sizeof fcntls / sizeof *fcntls);
   rule_except(p, SYS_prctl, 0, prctls, sizeof prctls / sizeof *prctls);
@@ -235,7 +245,8 @@ bool calls_can_filter(char *why, size_t room)
   uint32_t kill = SECCOMP_RET_KILL_PROCESS;
   if (!ARCHITECTURE) return snprintf(why, room, "no list of system calls for this kind of processor"), false;
   if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) == 0) return true;
-  const char *text = errno == ENOSYS ? "this kernel filters no system calls" : "seccomp is forbidden here, as in some containers";
+  const char *text = errno == ENOSYS ? "this kernel filters no system calls"
+      : "seccomp is forbidden here, as in some containers";
   return snprintf(why, room, "%s", text), false;
 }
 
@@ -244,9 +255,11 @@ capl_status calls_filter(void)
   static program p;
   p.n = 0;
   write_program(&p);
-  if (p.n >= MOST_STEPS) return CAPL_FAIL(CAPL_EINTERNAL, "the filter of system calls has more than %d steps", MOST_STEPS);
+  if (p.n >= MOST_STEPS)
+    return CAPL_FAIL(CAPL_EINTERNAL, "the filter of system calls has more than %d steps", MOST_STEPS);
   struct sock_fprog filter = {.len = (unsigned short)p.n, .filter = p.steps};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return CAPL_FAIL(CAPL_EIO, "no_new_privs: %s", capl_errno_text(errno));
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    return CAPL_FAIL(CAPL_EIO, "no_new_privs: %s", capl_errno_text(errno));
   long thread = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter);
   if (thread > 0) return CAPL_FAIL(CAPL_EIO, "thread %ld has its own filter", thread);
   if (thread < 0) return CAPL_FAIL(CAPL_EIO, "system calls cannot be filtered: %s", capl_errno_text(errno));

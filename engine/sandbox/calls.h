@@ -15,8 +15,9 @@ CAPL_API bool calls_can_filter(char *why, size_t room);
 /* Filters the calls of all threads of this process, from now on and of those it makes. EIO, EUNSUPPORTED. */
 CAPL_API capl_status calls_filter(void);
 
-/* Runs f once on every thread but this one, whatever they do, and on those they make meanwhile. f may do nothing but system
-** calls, and says whether it worked. Not from two threads at a time. EIO: f failed; EDEVICE: a thread does not answer. */
+/* Runs f once on every thread but this one, whatever they do, and on those they make meanwhile. f may do nothing but
+** system calls, and says whether it worked. Not from two threads at a time. EIO: f failed; EDEVICE: a thread does not
+** answer. */
 CAPL_API capl_status calls_on_other_threads(bool (*f)(void));
 
 #endif

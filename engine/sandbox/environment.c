@@ -1,7 +1,7 @@
 /* environment.c -- takes passwords and keys out of the environment.
 **
-** People keep them there: for clouds, for package indexes, for agents. What stays is named here, whole or by how it begins.
-** SPDX-License-Identifier: Apache-2.0
+** People keep them there: for clouds, for package indexes, for agents. What stays is named here, whole or by how it
+** begins. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "sandbox/environment.h"
@@ -14,15 +14,16 @@
 extern char **environ;
 
 static const char *const whole[] = {
-  "HOME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TERM_PROGRAM", "NO_COLOR", "COLUMNS", "LINES", "TZ", "TMPDIR", "PATH", "USER", "LOGNAME",
-  "PWD", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "KITTY_WINDOW_ID", "LD_LIBRARY_PATH",
-  "LD_PRELOAD", NULL};
+  "HOME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TERM_PROGRAM", "NO_COLOR", "COLUMNS", "LINES", "TZ", "TMPDIR",
+  "PATH", "USER", "LOGNAME", "PWD", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
+  "MASTER_PORT", "KITTY_WINDOW_ID", "LD_LIBRARY_PATH", "LD_PRELOAD", NULL};
 static const char *const begins[] = {
-  "LC_", "XDG_", "CAPL_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "NCCL_", "OMPI_", "OPAL_",
-  "PMIX_", "PMI_", "PRTE_", "HWLOC_", "UCX_", "FI_", "PSM", "SLURM_", "PBS_", "LSB_", "TORCHELASTIC_", "MALLOC_", "GLIBC_", "FONTCONFIG_",
-  "ASAN_", "UBSAN_", "LSAN_", "TSAN_", NULL};
+  "LC_", "XDG_", "CAPL_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "CUDA_", "CUDNN_", "CUBLAS", "NVIDIA_", "NCCL_",
+  "OMPI_", "OPAL_", "PMIX_", "PMI_", "PRTE_", "HWLOC_", "UCX_", "FI_", "PSM", "SLURM_", "PBS_", "LSB_", "TORCHELASTIC_",
+  "MALLOC_", "GLIBC_", "FONTCONFIG_", "ASAN_", "UBSAN_", "LSAN_", "TSAN_", NULL};
 /* In the names of those, too: SLURM_JWT logs in as the user. */
-static const char *const secret[] = {"TOKEN", "SECRET", "PASS", "JWT", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE", NULL};
+static const char *const secret[] = {"TOKEN", "SECRET", "PASS", "JWT", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE",
+                                     NULL};
 
 /* Of the whole name, however long; what its value holds is not looked at. */
 static bool has_secret_name(const char *entry)

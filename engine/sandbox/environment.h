@@ -11,8 +11,8 @@
 /* Whether a variable, "NAME=value", stays. */
 CAPL_API bool capl_environment_keeps(const char *entry);
 
-/* Takes away all variables but those that training needs, also from the memory that /proc/self/environ shows. Before any
-** other thread is made. */
+/* Takes away all variables but those that training needs, also from the memory that /proc/self/environ shows. Before
+** any other thread is made. */
 CAPL_API void capl_environment_clean(void);
 
 #endif

@@ -13,7 +13,8 @@
 
 #include "base/places.h"
 
-enum { MOST_GRANTS = 512, MOST_PROTECTED = 8, SHOWN = 400, WRITES = CAPL_MAY_WRITE | CAPL_MAY_BESIDE | CAPL_MAY_REMOVE };
+enum { MOST_GRANTS = 512, MOST_PROTECTED = 8, SHOWN = 400,
+      WRITES = CAPL_MAY_WRITE | CAPL_MAY_BESIDE | CAPL_MAY_REMOVE };
 
 static struct {
   struct {
@@ -75,7 +76,8 @@ capl_status capl_policy_grant_resolved(const char *real, int rights)
   CAPL_TRY(check_protected(real, rights));
   for (int i = 0; i < policy.count; i++)
     if (strcmp(policy.grants[i].path, real) == 0) return policy.grants[i].rights |= rights, CAPL_OK;
-  if (policy.count == MOST_GRANTS) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d files and folders for one recipe", real, MOST_GRANTS);
+  if (policy.count == MOST_GRANTS)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d files and folders for one recipe", real, MOST_GRANTS);
   char *kept = strdup(real);
   if (!kept) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to note that it is allowed", real);
   policy.grants[policy.count].path = kept;
@@ -107,7 +109,8 @@ capl_status capl_policy_wrote(uint64_t bytes)
   atomic_fetch_add_explicit(&written, bytes, memory_order_relaxed);
   if (!capl_policy_output_over()) return CAPL_OK;
   double limit = (double)policy.limits.output_bytes;
-  CAPL_FAIL(CAPL_EIO, "the recipe has printed and written more than %.3g %s", limit / (limit >= 1e9 ? 1e9 : 1e6), limit >= 1e9 ? "GB" : "MB");
+  CAPL_FAIL(CAPL_EIO, "the recipe has printed and written more than %.3g %s", limit / (limit >= 1e9 ? 1e9 : 1e6),
+            limit >= 1e9 ? "GB" : "MB");
   capl_error_hint("--- needs: output=SIZE in the recipe's header asks for more");
   return CAPL_EIO;
 }
@@ -128,7 +131,8 @@ bool capl_policy_is_below(const char *path, const char *folder)
 
 bool capl_policy_is_too_wide(const char *real)
 {
-  const char *const homes[] = {capl_home_named(), capl_home_listed()}, *const shared[] = {"/tmp", "/var/tmp", "/dev/shm"};
+  const char *const homes[] = {capl_home_named(), capl_home_listed()},
+  *const shared[] = {"/tmp", "/var/tmp", "/dev/shm"};
   char home[CAPL_POLICY_PATH];
   for (int i = 0; i < 2; i++)
     if (homes[i] && capl_policy_resolve(homes[i], home) == CAPL_OK && capl_policy_is_below(home, real)) return true;
@@ -168,12 +172,15 @@ static capl_status refuse(const char *path, const char *real, int wanted)
   char allowed[SHOWN];
   bool writes = wanted & CAPL_MAY_WRITE, leads = strcmp(path, real) != 0;
   list_allowed(writes ? CAPL_MAY_WRITE : CAPL_MAY_READ, allowed, sizeof allowed);
-  CAPL_FAIL(CAPL_EIO, "this recipe may not %s %.300s%s%.300s%s", writes ? "write" : "read", path, leads ? " (that is " : "",
-            leads ? real : "", leads ? ")" : "");
+  CAPL_FAIL(CAPL_EIO, "this recipe may not %s %.300s%s%.300s%s", writes ? "write" : "read", path,
+            leads ? " (that is " : "", leads ? real : "", leads ? ")" : "");
   capl_error_context("it may %s: %s", writes ? "write" : "read", allowed);
-  if (writes) capl_error_hint("write into the run's folder, which capl.run_folder() names; --out=FILE on the command line names another "
-                              "place where a command has it; --trust before the command runs your own recipe without the sandbox");
-  else capl_error_hint("name the folder on the command line, as in --data=DIR, or in the recipe's header: --- needs: read=FOLDER; "
+  if (writes) capl_error_hint("write into the run's folder, which capl.run_folder() names; --out=FILE on the command "
+                              "line names another "
+                              "place where a command has it; --trust before the command runs your own recipe without "
+                              "the sandbox");
+  else capl_error_hint("name the folder on the command line, as in --data=DIR, or in the recipe's header: --- needs: "
+                       "read=FOLDER; "
                        "--trust before the command runs your own recipe without the sandbox");
   return CAPL_EIO;
 }

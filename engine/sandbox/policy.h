@@ -1,8 +1,8 @@
 /* policy.h -- what files this process may use, and how much of the machine: the recipe's side of the sandbox.
 **
-** One policy per process. At first everything is allowed: the prompt, -e and commands that load no recipe are the user's
-** own. A worker that is about to load a recipe grants folders and files, then closes the policy: from then on only what was
-** granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's wall
+** One policy per process. At first everything is allowed: the prompt, -e and commands that load no recipe are the
+** user's own. A worker that is about to load a recipe grants folders and files, then closes the policy: from then on
+** only what was granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's wall
 ** (wall.h) is raised from the same list.
 **
 ** Grants and checks are for the thread that runs Lua.
@@ -17,8 +17,8 @@
 
 #include "capl/error.h"
 
-/* For the system's wall alone: BESIDE, of a file: temporary files may be made beside it, from which it is renamed; REMOVE: what
-** lies in a folder. QUIETLY: messages do not count it up. */
+/* For the system's wall alone: BESIDE, of a file: temporary files may be made beside it, from which it is renamed;
+** REMOVE: what lies in a folder. QUIETLY: messages do not count it up. */
 enum { CAPL_MAY_READ = 1, CAPL_MAY_WRITE = 2, CAPL_MAY_BESIDE = 4, CAPL_MAY_REMOVE = 8, CAPL_MAY_QUIETLY = 16 };
 enum { CAPL_POLICY_PATH = 4096 };
 
@@ -33,20 +33,20 @@ typedef struct {
 /* What holds for a recipe that asks for nothing. tensor_bytes: what is free on this machine or in its control group. */
 enum { CAPL_LIMIT_DAYS = 7, CAPL_LIMIT_LUA_GB = 2, CAPL_LIMIT_OUTPUT_GB = 20 };
 
-/* Adds a file or a folder with all below it. Links are followed now: what counts is where they lead. Of what does not exist
-** yet its place is granted. EVALUE: too many, or to write where a folder is
+/* Adds a file or a folder with all below it. Links are followed now: what counts is where they lead. Of what does not
+** exist yet its place is granted. EVALUE: too many, or to write where a folder is
 ** protected; ESTATE: the policy is closed. */
 CAPL_API capl_status capl_policy_grant(const char *path, int rights);
 
 /* The same of a path that capl_policy_resolve has given: a link that has come to lie there since is not followed. */
 CAPL_API capl_status capl_policy_grant_resolved(const char *real, int rights);
 
-/* A folder whose files capl itself believes: from now on a grant to write in it, above it or beside it is an EVALUE. what: what
-** it holds, a text that stays. */
+/* A folder whose files capl itself believes: from now on a grant to write in it, above it or beside it is an EVALUE.
+** what: what it holds, a text that stays. */
 CAPL_API capl_status capl_policy_protect(const char *folder, const char *what);
 
-/* Whether a resolved folder holds the home of the user, by $HOME or by the system's list of users, or what everybody puts down for
-** a while: such a folder is never granted as a whole because one of its files is needed. */
+/* Whether a resolved folder holds the home of the user, by $HOME or by the system's list of users, or what everybody
+** puts down for a while: such a folder is never granted as a whole because one of its files is needed. */
 CAPL_API bool capl_policy_is_too_wide(const char *real);
 
 /* From here on only what was granted. There is no way back. */
@@ -56,9 +56,9 @@ CAPL_API bool capl_policy_is_closed(void);
 /* CAPL_OK, or EIO: what was wanted, what is allowed, and what to write. */
 CAPL_API capl_status capl_policy_check(const char *path, int rights);
 
-/* What open() has just given for path, errno and all: CAPL_OK, or EIO when it lies, by whatever link, where the policy does not
-** allow to read. Then nothing must be taken from it. For readers, of any thread, whose paths stand in files, or below a
-** folder that was checked. */
+/* What open() has just given for path, errno and all: CAPL_OK, or EIO when it lies, by whatever link, where the policy
+** does not allow to read. Then nothing must be taken from it. For readers, of any thread, whose paths stand in files,
+** or below a folder that was checked. */
 CAPL_API capl_status capl_policy_opened(int fd, const char *path);
 
 /* Set before the policy is closed; all zero until then. */

@@ -1,7 +1,7 @@
 /* resolve.c -- where a path leads, links followed, also when its last parts do not exist yet.
 **
-** realpath() gives up at a part that is missing, and a link that leads to nothing is missing to it: a file made through one
-** would appear where the link leads. So the parts are walked here.
+** realpath() gives up at a part that is missing, and a link that leads to nothing is missing to it: a file made through
+** one would appear where the link leads. So the parts are walked here.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -90,7 +90,8 @@ capl_status capl_policy_resolve(const char *path, char *to)
   if (strlen(path) >= CAPL_POLICY_PATH) return too_long(&w);
   strcpy(w.rest, path);
   if (path[0] != '/') {
-    if (!getcwd(to, CAPL_POLICY_PATH)) return CAPL_FAIL(CAPL_EIO, "%s: the working folder is gone: %s", path, strerror(errno));
+    if (!getcwd(to, CAPL_POLICY_PATH))
+      return CAPL_FAIL(CAPL_EIO, "%s: the working folder is gone: %s", path, strerror(errno));
     w.used = strcmp(to, "/") == 0 ? 0 : strlen(to);
     to[w.used] = '\0';
   }

@@ -82,7 +82,9 @@ static capl_status ask(const char *path, int out, spawned *s)
   bool sent = send_request(path, (int[SENT]){out, answer[1]});
   int failed = errno;
   close(answer[1]);
-  if (!sent) return close(answer[0]), CAPL_FAIL(CAPL_EIO, "%s: the supervisor cannot be asked to read it: %s", path, capl_errno_text(failed));
+  if (!sent)
+    return close(answer[0]), CAPL_FAIL(CAPL_EIO, "%s: the supervisor cannot be asked to read it: %s", path,
+                                       capl_errno_text(failed));
   s->answer = answer[0];
   return CAPL_OK;
 }
@@ -146,7 +148,8 @@ void capl_spawner_serve(int socket)
   size_t got = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
   memcpy(fds, CMSG_DATA(c), (got < SENT ? got : SENT) * sizeof(int));
   bool whole = got == SENT && path[n - 1] == '\0' && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC));
-  if (whole && capl_policy_resolve(path, real) == CAPL_OK && capl_policy_would_allow(real, CAPL_MAY_READ)) start_apart(real, fds);
+  if (whole && capl_policy_resolve(path, real) == CAPL_OK && capl_policy_would_allow(real, CAPL_MAY_READ))
+    start_apart(real, fds);
   for (int i = 0; i < SENT; i++)
     if (fds[i] >= 0) close(fds[i]); /* who asked and gets no answer knows */
 }

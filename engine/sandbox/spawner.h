@@ -24,10 +24,11 @@ typedef struct {
   int answer; /* else where the supervisor says how it ended */
 } spawned;
 
-/* Starts `program path` with out as its standard output, nothing else of this process, and no signals blocked. program: one of
-** capl's parts (library_program). EIO. */
+/* Starts `program path` with out as its standard output, nothing else of this process, and no signals blocked. program:
+** one of capl's parts (library_program). EIO. */
 capl_status spawner_start(const char *program, const char *path, int out, spawned *s);
-/* Waits for its end. unwanted: it is ended now, or by the end of its pipe. -> a status as of waitpid; -1 = nobody knows. */
+/* Waits for its end. unwanted: it is ended now, or by the end of its pipe. -> a status as of waitpid; -1 = nobody
+** knows. */
 int spawner_end(spawned *s, bool unwanted);
 
 #endif

@@ -1,8 +1,8 @@
 /* threads.c -- makes every thread of this process do something now.
 **
-** Landlock binds the thread that asks for it and those it makes later; devices and communicators have threads by then. They
-** are interrupted by the signal that the C library keeps for itself, for setuid() has the same task: no thread can block it.
-** The handler is set behind the library's back, which would refuse the number, and taken back at once.
+** Landlock binds the thread that asks for it and those it makes later; devices and communicators have threads by then.
+** They are interrupted by the signal that the C library keeps for itself, for setuid() has the same task: no thread can
+** block it. The handler is set behind the library's back, which would refuse the number, and taken back at once.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -106,7 +106,8 @@ capl_status calls_on_other_threads(bool (*f)(void))
   do asked = ask_new_ones();
   while (asked > 0 && atomic_load(&answered) < MOST_THREADS);
   raw_action(RESERVED_SIGNAL, &before, NULL);
-  if (atomic_load(&failed)) return CAPL_FAIL(CAPL_EIO, "a thread cannot be confined: %s", capl_errno_text(atomic_load(&failed)));
+  if (atomic_load(&failed))
+    return CAPL_FAIL(CAPL_EIO, "a thread cannot be confined: %s", capl_errno_text(atomic_load(&failed)));
   if (asked == -1) return CAPL_FAIL(CAPL_EIO, "the threads of this process are not listed: %s", capl_errno_text(errno));
   if (asked != 0) return CAPL_FAIL(CAPL_EDEVICE, "a thread of this process does not answer");
   return CAPL_OK;

@@ -38,10 +38,10 @@ typedef struct {
 
 /* Rights to files, in the order of Landlock's bits. */
 enum {
-  EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4, REMOVE_FILE = 1 << 5,
-  MAKE_CHAR = 1 << 6, MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9, MAKE_FIFO = 1 << 10, MAKE_BLOCK = 1 << 11,
-  MAKE_SYM = 1 << 12, REFER = 1 << 13, TRUNCATE = 1 << 14, IOCTL_DEV = 1 << 15,
-  FIRST_RIGHTS = (1 << 13) - 1,
+  EXECUTE = 1 << 0, WRITE_FILE = 1 << 1, READ_FILE = 1 << 2, READ_DIR = 1 << 3, REMOVE_DIR = 1 << 4,
+  REMOVE_FILE = 1 << 5, MAKE_CHAR = 1 << 6, MAKE_DIR = 1 << 7, MAKE_REG = 1 << 8, MAKE_SOCK = 1 << 9,
+  MAKE_FIFO = 1 << 10, MAKE_BLOCK = 1 << 11, MAKE_SYM = 1 << 12, REFER = 1 << 13, TRUNCATE = 1 << 14,
+  IOCTL_DEV = 1 << 15, FIRST_RIGHTS = (1 << 13) - 1,
   OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV,
   READ = READ_FILE | READ_DIR,
   WRITE = WRITE_FILE | TRUNCATE | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR | REFER,
@@ -77,20 +77,22 @@ static uint64_t rights_of(int abi)
 
 /* ---- the rules --------------------------------------------------------------------------------- */
 
-/* What libraries, drivers, the monitor and the drawing of reports read; never a recipe's own code, which asks the policy. */
+/* What libraries, drivers, the monitor and the drawing of reports read; never a recipe's own code, which asks the
+** policy. */
 static const struct {
   const char *path;
   int rights;
 } system_files[] = {
-  {"/usr/lib", READ}, {"/lib", READ}, {"/usr/lib64", READ}, {"/lib64", READ}, {"/usr/local/lib", READ}, {"/usr/local/cuda", READ},
-  {"/etc/ld.so.cache", READ}, {"/etc/localtime", READ}, {"/usr/share/zoneinfo", READ}, {"/usr/share/locale", READ},
-  {"/usr/share/fonts", READ}, {"/usr/local/share/fonts", READ}, {"/usr/share/fontconfig", READ}, {"/etc/fonts", READ},
-  {"/var/cache/fontconfig", READ}, {"/usr/share/openmpi", READ}, {"/usr/share/terminfo", READ}, {"/etc/terminfo", READ},
-  {"/proc/self", READ}, {"/proc/meminfo", READ}, {"/proc/stat", READ}, {"/proc/loadavg", READ}, {"/proc/cpuinfo", READ},
-  {"/proc/devices", READ}, {"/proc/driver/nvidia", READ}, {"/proc/sys/vm", READ},
-  {"/sys/devices", READ}, {"/sys/class", READ}, {"/sys/bus/pci", READ}, {"/sys/fs/cgroup", READ}, {"/sys/module/nvidia", READ},
-  {"/sys/module/nvidia_uvm", READ}, {"/sys/kernel/mm", READ},
-  {"/dev/null", DEVICE}, {"/dev/zero", DEVICE}, {"/dev/full", DEVICE}, {"/dev/urandom", READ_FILE}, {"/dev/random", READ_FILE},
+  {"/usr/lib", READ}, {"/lib", READ}, {"/usr/lib64", READ}, {"/lib64", READ}, {"/usr/local/lib", READ},
+  {"/usr/local/cuda", READ}, {"/etc/ld.so.cache", READ}, {"/etc/localtime", READ}, {"/usr/share/zoneinfo", READ},
+  {"/usr/share/locale", READ}, {"/usr/share/fonts", READ}, {"/usr/local/share/fonts", READ},
+  {"/usr/share/fontconfig", READ}, {"/etc/fonts", READ}, {"/var/cache/fontconfig", READ}, {"/usr/share/openmpi", READ},
+  {"/usr/share/terminfo", READ}, {"/etc/terminfo", READ}, {"/proc/self", READ}, {"/proc/meminfo", READ},
+  {"/proc/stat", READ}, {"/proc/loadavg", READ}, {"/proc/cpuinfo", READ}, {"/proc/devices", READ},
+  {"/proc/driver/nvidia", READ}, {"/proc/sys/vm", READ}, {"/sys/devices", READ}, {"/sys/class", READ},
+  {"/sys/bus/pci", READ}, {"/sys/fs/cgroup", READ}, {"/sys/module/nvidia", READ}, {"/sys/module/nvidia_uvm", READ},
+  {"/sys/kernel/mm", READ}, {"/dev/null", DEVICE}, {"/dev/zero", DEVICE}, {"/dev/full", DEVICE},
+  {"/dev/urandom", READ_FILE}, {"/dev/random", READ_FILE},
 };
 static const char *const devices[] = {"/dev/nvidia*", "/dev/nvidia-caps/*"};
 
@@ -99,7 +101,8 @@ static int open_resolved(const char *path)
 {
   struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
   int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-  return fd < 0 && (errno == ENOSYS || errno == EPERM) ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : fd; /* a container's filter */
+  /* a container's filter */
+  return fd < 0 && (errno == ENOSYS || errno == EPERM) ? open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW) : fd;
 }
 
 static void allow_at(int fd, uint64_t rights)
@@ -159,14 +162,16 @@ static void allow_search_path(void)
   for (size_t n; from && *from; from += n + (from[n] == ':')) {
     n = strcspn(from, ":");
     snprintf(folder, sizeof folder, "%.*s", (int)n, from);
-    if (n < sizeof folder && folder[0] == '/' && realpath(folder, real) && !capl_policy_is_too_wide(real)) allow(real, READ);
+    if (n < sizeof folder && folder[0] == '/' && realpath(folder, real) && !capl_policy_is_too_wide(real))
+      allow(real, READ);
   }
 }
 
 static void allow_all(void)
 {
   char last[CAPL_POLICY_PATH] = "";
-  for (size_t i = 0; i < sizeof system_files / sizeof *system_files; i++) allow(system_files[i].path, (uint64_t)system_files[i].rights);
+  for (size_t i = 0; i < sizeof system_files / sizeof *system_files; i++)
+    allow(system_files[i].path, (uint64_t)system_files[i].rights);
   allow_devices();
   dl_iterate_phdr(allow_library, last);
   allow_search_path();
@@ -198,7 +203,8 @@ static capl_status guard_files(void)
   if (rules < 0) return CAPL_FAIL(CAPL_EINTERNAL, "no Landlock ruleset: %s", capl_errno_text(errno));
   allow_all();
   capl_status status = calls_on_other_threads(restrict_this_thread);
-  if (status == CAPL_OK && !restrict_this_thread()) status = CAPL_FAIL(CAPL_EIO, "Landlock: %s", capl_errno_text(errno));
+  if (status == CAPL_OK && !restrict_this_thread())
+    status = CAPL_FAIL(CAPL_EIO, "Landlock: %s", capl_errno_text(errno));
   close(rules);
   return status;
 }
@@ -231,7 +237,8 @@ capl_status capl_wall_check_assumed(void)
 {
   int64_t assumed;
   if (!capl_assumed(CAPL_ASSUME_LANDLOCK, &assumed) || assumed <= version()) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EUNSUPPORTED, "CAPL_ASSUME: landlock is %d, this kernel has version %d", (int)assumed, version());
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "CAPL_ASSUME: landlock is %d, this kernel has version %d", (int)assumed,
+                   version());
 }
 
 /* The process may have confined some of its threads: it must end. */
@@ -246,7 +253,8 @@ static capl_status half_way(void)
 
 capl_status capl_wall_raise(void)
 {
-  if (!capl_policy_is_closed()) return CAPL_FAIL(CAPL_ESTATE, "a sandbox layer without a policy would not protect anything");
+  if (!capl_policy_is_closed())
+    return CAPL_FAIL(CAPL_ESTATE, "a sandbox layer without a policy would not protect anything");
   state = capl_wall_possible();
   if (state.files && guard_files() != CAPL_OK) return half_way();
   if (state.calls && calls_filter() != CAPL_OK) return half_way();

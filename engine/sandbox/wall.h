@@ -19,8 +19,8 @@ typedef struct {
   char calls_why[160]; /* why calls are not filtered */
 } capl_wall;
 
-/* Both walls as far as this kernel has them, from the closed policy. ESTATE: the policy is open. That a kernel lacks one is
-** no error: capl_wall_state tells. EINTERNAL: one was refused half way; the process must not go on. */
+/* Both walls as far as this kernel has them, from the closed policy. ESTATE: the policy is open. That a kernel lacks
+** one is no error: capl_wall_state tells. EINTERNAL: one was refused half way; the process must not go on. */
 CAPL_API capl_status capl_wall_raise(void);
 
 /* What stands now. */

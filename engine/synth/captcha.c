@@ -58,16 +58,18 @@ static capl_status set_length(capl_captcha *gen, const capl_captcha_options *opt
     return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length_lo, CAPL_LABEL_MAX);
   }
   if (gen->length >= gen->length_lo && gen->length <= CAPL_LABEL_MAX) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d..%d; the second number must be %d..%d", gen->length_lo, gen->length,
-                   gen->length_lo, CAPL_LABEL_MAX);
+  return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d..%d; the second number must be %d..%d", gen->length_lo,
+                   gen->length, gen->length_lo, CAPL_LABEL_MAX);
 }
 
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
   CAPL_TRY(set_length(gen, options));
-  gen->width = options->grows ? captcha_width_of(gen->preset, options, gen->length) : or_default(options->width, gen->preset->options.width);
+  gen->width = options->grows ? captcha_width_of(gen->preset, options, gen->length)
+      : or_default(options->width, gen->preset->options.width);
   gen->height = or_default(options->height, gen->preset->options.height);
-  if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN || gen->height > CAPTCHA_PX_MAX) {
+  if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN
+      || gen->height > CAPTCHA_PX_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
                      CAPTCHA_PX_MIN, CAPTCHA_PX_MAX);
   }
@@ -276,8 +278,8 @@ static capl_status set_level(const capl_captcha *gen, const capl_difficulty *d, 
   level->length_hi = or_default(d->length_hi, gen->length);
   level->length_lo = or_default(d->length_lo, level->length_hi < gen->length_lo ? level->length_hi : gen->length_lo);
   if (level->length_lo < gen->length_lo || level->length_hi > gen->length || level->length_lo > level->length_hi) {
-    return CAPL_FAIL(CAPL_EVALUE, "difficulty: length is %d..%d; the generator draws %d..%d characters", level->length_lo,
-                     level->length_hi, gen->length_lo, gen->length);
+    return CAPL_FAIL(CAPL_EVALUE, "difficulty: length is %d..%d; the generator draws %d..%d characters",
+                     level->length_lo, level->length_hi, gen->length_lo, gen->length);
   }
   CAPL_TRY(check_share("charset_share", d->charset_share));
   CAPL_TRY(check_share("noise", d->noise));

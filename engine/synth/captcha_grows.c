@@ -1,5 +1,5 @@
-/* captcha_grows.c -- captchas whose images are as wide as their texts are long: a generator for each length, and a source
-** that serves them in batches of a few widths.
+/* captcha_grows.c -- captchas whose images are as wide as their texts are long: a generator for each length, and a
+** source that serves them in batches of a few widths.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -53,7 +53,8 @@ static int length_at(const capl_captcha *gen, uint64_t seed, uint64_t index, con
   return own >= lo && own <= hi ? own : lo + own % (hi - lo + 1);
 }
 
-const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64_t seed, uint64_t index, const capl_difficulty *difficulty)
+const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64_t seed, uint64_t index,
+                                        const capl_difficulty *difficulty)
 {
   return gen->n_members ? gen->member[length_at(gen, seed, index, difficulty)] : gen;
 }
@@ -93,7 +94,8 @@ static const capl_captcha *member_of(const wide_source *s, const capl_read *what
 {
   const capl_captcha *own = own_member(s, what->id);
   if (!what->difficulty) return own;
-  const capl_captcha *other = capl_captcha_member(s->gen, s->seed, (uint64_t)fixed_epoch << 32 | what->id, what->difficulty);
+  const capl_captcha *other = capl_captcha_member(s->gen, s->seed, (uint64_t)fixed_epoch << 32 | what->id,
+                                                  what->difficulty);
   return other->width <= capl_source_width_of(&s->base, what->id) ? other : own;
 }
 
@@ -102,7 +104,8 @@ static int wide_used(const capl_source *source, const capl_read *what)
   return capl_captcha_width(member_of((const wide_source *)source, what));
 }
 
-static capl_status draw(const wide_source *s, const capl_captcha *member, const capl_read *what, uint8_t *pixels, int32_t *labels)
+static capl_status draw(const wide_source *s, const capl_captcha *member, const capl_read *what, uint8_t *pixels,
+                        int32_t *labels)
 {
   uint64_t index = (uint64_t)(s->base.fixed ? fixed_epoch : what->epoch) << 32 | what->id;
   capl_difficulty d = what->difficulty ? *what->difficulty : (capl_difficulty){0, 0, 1, 1, 1};
@@ -120,7 +123,8 @@ static capl_status wide_read(capl_source *source, const capl_read *what, capl_im
   if (used == width) return draw(s, member, what, to->pixels, labels);
   CAPL_TRY(capl_image_resize(scratch, used, source->height, source->channels));
   CAPL_TRY(draw(s, member, what, scratch->pixels, labels));
-  return resize_padded(scratch->pixels, used, source->height, source->channels, used, width, source->height, to->pixels);
+  return resize_padded(scratch->pixels, used, source->height, source->channels, used, width, source->height,
+                       to->pixels);
 }
 
 static capl_status wide_identity(capl_source *source, uint64_t *place, uint64_t *content)
@@ -146,15 +150,16 @@ static capl_status check_widths(const capl_captcha *gen, uint32_t count, const i
       return CAPL_FAIL(CAPL_EVALUE, "widths are px in ascending order, not %d", widths[k]);
   }
   if (gen->width > widths[n - 1])
-    return CAPL_FAIL(CAPL_EVALUE, "images of %d characters are %d px wide, but the largest of widths is %d", gen->length, gen->width, widths[n - 1]);
+    return CAPL_FAIL(CAPL_EVALUE, "images of %d characters are %d px wide, but the largest of widths is %d",
+                     gen->length, gen->width, widths[n - 1]);
   if (count) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "images of several widths need a count");
   capl_error_hint("count is how many images an epoch has: the batches of each width are shared out by it");
   return CAPL_EVALUE;
 }
 
-capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed, const int *widths,
-                                           int n, capl_source **source)
+capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
+                                           const int *widths, int n, capl_source **source)
 {
   static const capl_source_ops ops = {
     .read = wide_read, .close = wide_close, .identity = wide_identity, .width_of = wide_width_of, .used = wide_used};
@@ -163,8 +168,9 @@ capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int
   wide_source *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha source");
   s->base = (capl_source){
-    .ops = &ops, .refs = 1, .count = count, .width = widths[n - 1], .n_widths = n, .height = gen->height, .channels = channels,
-    .length = gen->length, .length_min = gen->length_lo, .shortest = gen->length_lo, .fixed = fixed};
+    .ops = &ops, .refs = 1, .count = count, .width = widths[n - 1], .n_widths = n, .height = gen->height,
+    .channels = channels, .length = gen->length, .length_min = gen->length_lo, .shortest = gen->length_lo,
+    .fixed = fixed};
   memcpy(s->base.widths, widths, (size_t)n * sizeof *widths);
   memcpy(s->base.charset, gen->charset, sizeof s->base.charset);
   s->gen = capl_captcha_ref(gen);

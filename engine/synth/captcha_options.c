@@ -17,7 +17,8 @@ static const capl_style_option style_options[] = {
   {"size", CAPL_STYLE_COUNT, AT(size), 6, 512, NULL, "px of the letters' font"},
   {"rotate", CAPL_STYLE_RANGE, AT(rotate), -180, 180, NULL, "degrees, counter-clockwise, by letter"},
   {"warp", CAPL_STYLE_RANGE, AT(warp), 0, 0.5f, NULL, "share of its size by which a letter's corners are pushed"},
-  {"spacing", CAPL_STYLE_RANGE, AT(spacing), -0.8f, 3, NULL, "gap between letters as a share of their size; negative: they overlap"},
+  {"spacing", CAPL_STYLE_RANGE, AT(spacing), -0.8f, 3, NULL,
+   "gap between letters as a share of their size; negative: they overlap"},
   {"rise", CAPL_STYLE_RANGE, AT(rise), -1, 1, NULL, "vertical offset of a letter, as a fraction of its size"},
   {"lines", CAPL_STYLE_COUNT, AT(lines), 0, 64, NULL, "straight lines"},
   {"arcs", CAPL_STYLE_COUNT, AT(arcs), 0, 64, NULL, "parts of ellipses"},
@@ -30,9 +31,12 @@ static const capl_style_option style_options[] = {
   {"background", CAPL_STYLE_COLOUR, AT(background), 0, 0, NULL, "colour of the background"},
   {"ink", CAPL_STYLE_COLOUR, AT(ink), 0, 0, NULL, "colour of the letters"},
   {"line_ink", CAPL_STYLE_COLOUR, AT(line_ink), 0, 0, NULL, "colour of lines, arcs, curves and dots"},
-  {"style", CAPL_STYLE_WORD, AT(style), 0, 0, captcha_grids, "what the lines form: default, rect, circle, ellipse, ec, box, blank or any"},
-  {"backdrop", CAPL_STYLE_WORD, AT(backdrop), 0, 0, captcha_backdrops, "plain, or gradient: one background colour running into another"},
-  {"ink_per", CAPL_STYLE_WORD, AT(ink_per), 0, 0, captcha_ink_pers, "image: all its letters have one colour; letter: each its own"},
+  {"style", CAPL_STYLE_WORD, AT(style), 0, 0, captcha_grids,
+   "what the lines form: default, rect, circle, ellipse, ec, box, blank or any"},
+  {"backdrop", CAPL_STYLE_WORD, AT(backdrop), 0, 0, captcha_backdrops,
+   "plain, or gradient: one background colour running into another"},
+  {"ink_per", CAPL_STYLE_WORD, AT(ink_per), 0, 0, captcha_ink_pers,
+   "image: all its letters have one colour; letter: each its own"},
 };
 enum { N_OPTIONS = sizeof style_options / sizeof style_options[0] };
 
@@ -60,11 +64,13 @@ static size_t field_size(const capl_style_option *option)
 static capl_status check_range(const capl_style_option *option, const capl_captcha_range *range)
 {
   if (!(range->lo >= option->least && range->hi <= option->most && range->lo <= range->hi)) {
-    return CAPL_FAIL(CAPL_EVALUE, "captcha %s is %g..%g; it must be within %g..%g, the smaller number first", option->name,
-                     (double)range->lo, (double)range->hi, (double)option->least, (double)option->most);
+    return CAPL_FAIL(CAPL_EVALUE, "captcha %s is %g..%g; it must be within %g..%g, the smaller number first",
+                     option->name, (double)range->lo, (double)range->hi, (double)option->least, (double)option->most);
   }
-  if (option->kind == CAPL_STYLE_RANGE || (range->lo == floorf(range->lo) && range->hi == floorf(range->hi))) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "captcha %s is %g..%g; these are whole numbers", option->name, (double)range->lo, (double)range->hi);
+  if (option->kind == CAPL_STYLE_RANGE || (range->lo == floorf(range->lo) && range->hi == floorf(range->hi)))
+    return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "captcha %s is %g..%g; these are whole numbers", option->name, (double)range->lo,
+                   (double)range->hi);
 }
 
 static capl_status check_colours(const capl_style_option *option, const capl_captcha_colours *colours)
@@ -113,7 +119,8 @@ static capl_status refuse(const captcha_preset *preset, const capl_style_option 
   for (int i = 0; capl_captcha_preset_name(i); i++) {
     if (capl_captcha_preset_has(i, option)) join(list, sizeof list, capl_captcha_preset_name(i));
   }
-  return CAPL_FAIL(CAPL_EVALUE, "captcha preset \"%s\" has no option %s; it is an option of: %s", preset->name, option->name, list);
+  return CAPL_FAIL(CAPL_EVALUE, "captcha preset \"%s\" has no option %s; it is an option of: %s", preset->name,
+                   option->name, list);
 }
 
 capl_status captcha_options_resolve(const captcha_preset *preset, const capl_captcha_options *options,

@@ -28,7 +28,8 @@ static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
   capl_captcha_text(j->gen, labels, text);
   int length = snprintf(path, sizeof path, "%s/%s_%0*u.png", j->dir, text, j->digits, index);
   if (length >= (int)sizeof path) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
-  return capl_png_write(path, pixels, capl_captcha_width(capl_captcha_member(j->gen, j->seed, index, NULL)), capl_captcha_height(j->gen), 3);
+  return capl_png_write(path, pixels, capl_captcha_width(capl_captcha_member(j->gen, j->seed, index, NULL)),
+                        capl_captcha_height(j->gen), 3);
 }
 
 static capl_status make_folder(const char *dir)
@@ -44,7 +45,8 @@ static capl_status check_charset(const capl_captcha *gen)
   return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", charset, *unfit);
 }
 
-capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads, bool (*stop)(void))
+capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                              bool (*stop)(void))
 {
   CAPL_TRY(check_charset(gen));
   CAPL_TRY(make_folder(dir));
@@ -83,7 +85,8 @@ static capl_status encode_one(void *context, uint32_t i, uint8_t *pixels)
 
 static capl_status append_block(const block *b, uint32_t n, capl_lmdb_writer *writer)
 {
-  for (uint32_t i = 0; i < n; i++) CAPL_TRY(capl_lmdb_append(writer, b->record[i].bytes, b->record[i].size, b->record[i].text));
+  for (uint32_t i = 0; i < n; i++)
+    CAPL_TRY(capl_lmdb_append(writer, b->record[i].bytes, b->record[i].size, b->record[i].text));
   return CAPL_OK;
 }
 
@@ -97,7 +100,8 @@ static capl_status pack_block(block *b, uint32_t n, int threads, bool (*stop)(vo
   return status;
 }
 
-capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads, bool (*stop)(void))
+capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                              bool (*stop)(void))
 {
   capl_lmdb_writer *writer;
   block *b = malloc(sizeof *b);

@@ -23,7 +23,8 @@ static capl_status captcha_read(capl_source *source, const capl_read *what, capl
   captcha_source *s = (captcha_source *)source;
   uint64_t index = (uint64_t)(s->fixed ? fixed_epoch : what->epoch) << 32 | what->id;
   int32_t unread[CAPL_LABEL_MAX];
-  return capl_captcha_draw_at(s->gen, s->seed, index, what->difficulty, source->channels, to->pixels, to->labels ? to->labels : unread);
+  return capl_captcha_draw_at(s->gen, s->seed, index, what->difficulty, source->channels, to->pixels,
+                              to->labels ? to->labels : unread);
 }
 
 static capl_status captcha_identity(capl_source *source, uint64_t *place, uint64_t *content)

@@ -36,7 +36,8 @@ static bool hint_package(const char *name)
   for (int i = 0; i < N_PACKAGED; i++) {
     if (strcmp(name, packaged[i].name) != 0) continue;
     const char *variable = packaged[i].variable;
-    capl_error_hint("install the Debian package %s (it provides %s/%s), or name another TrueType file with font = PATH%s%s%s",
+    capl_error_hint("install the Debian package %s (it provides %s/%s), or name another TrueType file with font = "
+                    "PATH%s%s%s",
                     packaged[i].package, packaged[i].place, packaged[i].name, variable ? " or " : "",
                     variable ? variable : "", variable ? "=PATH" : "");
     return true;
@@ -78,7 +79,8 @@ static capl_status find_in_places(const char *name, char **path)
   for (int i = 0; i < N_PLACES; i++) {
     if (lies_in(places[i], name, candidate, sizeof candidate)) return take_font(candidate, path);
   }
-  return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the fonts installed "
+  return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the "
+                             "fonts installed "
                    "in /usr/share/fonts", name);
 }
 

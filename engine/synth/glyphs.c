@@ -75,14 +75,16 @@ static bool set_strips(capl_glyph *glyph, const FT_Bitmap *bitmap)
 static int line_ascent(FT_Face face, const char *path)
 {
   const char *slash = strrchr(path, '/');
-  if (strcmp(slash ? slash + 1 : path, CAPL_FONT_NOTO_MONO) == 0) return (face->size->metrics.y_ppem * DROID_ASCENT + DROID_EM - 1) / DROID_EM;
+  if (strcmp(slash ? slash + 1 : path, CAPL_FONT_NOTO_MONO) == 0)
+    return (face->size->metrics.y_ppem * DROID_ASCENT + DROID_EM - 1) / DROID_EM;
   return (int)((face->size->metrics.ascender + 63) >> 6);
 }
 
 static capl_status render(FT_Face face, char c, const char *path, capl_glyph *glyph)
 {
   if (!FT_Get_Char_Index(face, (FT_ULong)c)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%c'", path, c);
-  if (FT_Load_Char(face, (FT_ULong)c, FT_LOAD_RENDER)) return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%c'", path, c);
+  if (FT_Load_Char(face, (FT_ULong)c, FT_LOAD_RENDER))
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%c'", path, c);
   FT_GlyphSlot slot = face->glyph;
   if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink", path, c);
@@ -111,10 +113,12 @@ static capl_status render_size(FT_Face face, int px, const char *chars, const ch
 static capl_status render_all(FT_Library library, capl_glyphs *glyphs, const char *chars, const int *sizes_px)
 {
   FT_Face face;
-  if (FT_New_Face(library, glyphs->path, 0, &face)) return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", glyphs->path);
+  if (FT_New_Face(library, glyphs->path, 0, &face))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", glyphs->path);
   capl_status status = CAPL_OK;
   for (int s = 0; s < glyphs->n_sizes && status == CAPL_OK; s++) {
-    status = render_size(face, sizes_px[s], chars, glyphs->path, glyphs->glyph + s * glyphs->n_chars, &glyphs->space_w[s]);
+    status = render_size(face, sizes_px[s], chars, glyphs->path, glyphs->glyph + s * glyphs->n_chars,
+                         &glyphs->space_w[s]);
   }
   FT_Done_Face(face);
   return status;
@@ -126,7 +130,8 @@ capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *
   glyphs->path = strdup(path);
   glyphs->glyph = calloc((size_t)(n_sizes * glyphs->n_chars), sizeof *glyphs->glyph);
   glyphs->space_w = calloc((size_t)n_sizes, sizeof *glyphs->space_w);
-  if (!glyphs->path || !glyphs->glyph || !glyphs->space_w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
+  if (!glyphs->path || !glyphs->glyph || !glyphs->space_w)
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
   FT_Library library;
   if (FT_Init_FreeType(&library)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
   capl_status status = render_all(library, glyphs, chars, sizes_px);

@@ -15,8 +15,9 @@ typedef struct {
   int ink_w, ink_h;   /* px of the ink's bounding box */
   int cell_w, cell_h; /* px of the text box: advance or ink, ascender to the ink's bottom, + 1 */
   int strip_bytes;    /* from strip to strip */
-  int8_t *strips;     /* pixel (x,y) of the ink is [x / 2 * strip_bytes + 8 * y + x % 2], less 128. The ink's edge is repeated
-                      ** once outwards, which moves it by (1,1); what the last strips have beyond that is never weighed */
+  int8_t *strips;     /* pixel (x,y) of the ink is [x / 2 * strip_bytes + 8 * y + x % 2], less 128. The ink's edge is
+                      ** repeated once outwards, which moves it by (1,1);
+                          what the last strips have beyond that is never weighed */
 } capl_glyph;
 
 typedef struct {

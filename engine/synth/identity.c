@@ -1,4 +1,5 @@
-/* identity.c -- by what a cache knows the samples of a generator again: what was asked for, the fonts, and some samples.
+/* identity.c -- by what a cache knows the samples of a generator again: what was asked for, the fonts, and some
+** samples.
 **
 ** Options alone would not do: a later version of the program may draw another image for the same ones.
 ** SPDX-License-Identifier: Apache-2.0
@@ -39,7 +40,8 @@ static uint64_t mix_option(uint64_t h, const capl_captcha_options *options, cons
 uint64_t identity_of_captcha(uint64_t h, const capl_captcha *gen)
 {
   const capl_style_option *option;
-  int of[] = {gen->length_lo, gen->length, gen->width, gen->height, gen->own_size, gen->own_dots, gen->own_fonts, gen->n_fonts};
+  int of[] = {gen->length_lo, gen->length, gen->width, gen->height, gen->own_size, gen->own_dots, gen->own_fonts,
+              gen->n_fonts};
   h = hash64_text(hash64_text(h, gen->preset->name), gen->charset);
   h = hash64_bytes(h, of, sizeof of);
   for (int i = 0; i < gen->n_members; i++) h = hash64_bytes(h, &gen->member[i]->width, sizeof gen->member[i]->width);

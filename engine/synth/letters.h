@@ -27,12 +27,13 @@ typedef struct {
   int n_fonts, n_sizes, n_turns, n_chars;
   captcha_em size[CAPTCHA_LETTER_SIZES];
   const int *degrees; /* [n_turns], counter-clockwise; borrowed */
-  int ascent[CAPL_FONTS_MAX * CAPTCHA_LETTER_SIZES]; /* [font * n_sizes + size] px from the top of the line to its base */
+  int ascent[CAPL_FONTS_MAX * CAPTCHA_LETTER_SIZES]; /* [font * n_sizes + size] px from the top of the line to its
+                                                     ** base */
   captcha_letter *letter;
 } captcha_letters;
 
-/* letters: n_sizes, size, n_turns and degrees are set by the caller, the rest is 0. fonts: paths. chars: one letter each.
-** EFORMAT if a file is no font or lacks a character, ENOMEM. Finish with _fini either way. */
+/* letters: n_sizes, size, n_turns and degrees are set by the caller, the rest is 0. fonts: paths. chars: one letter
+** each. EFORMAT if a file is no font or lacks a character, ENOMEM. Finish with _fini either way. */
 capl_status captcha_letters_init(captcha_letters *letters, char *const *fonts, int n_fonts, const char *chars);
 void captcha_letters_fini(captcha_letters *letters);
 

@@ -1,8 +1,8 @@
 /* paint.c -- paints a planned captcha: text, squeeze to width, dots, arc, smoothing, colour.
 **
-** Text, dots and arc have one colour, so one plane of coverage carries them up to the last step. It holds 16-bit numbers
-** column by column (draw/draw.h has the scales); rounding to levels comes once, at the end, so that the gray image is the
-** luma of the RGB one to within one level.
+** Text, dots and arc have one colour, so one plane of coverage carries them up to the last step. It holds 16-bit
+** numbers column by column (draw/draw.h has the scales); rounding to levels comes once, at the end, so that the gray
+** image is the luma of the RGB one to within one level.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -34,7 +34,8 @@ static capl_status allocate(const capl_captcha *gen, captcha_scratch *s)
   s->step = (int)step;
   s->memory = draw_room((canvas + 2 * image + rows) * sizeof *s->memory);
   s->line = malloc(3 * (width + DRAW_PAD));
-  if (!s->memory || !s->line) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
+  if (!s->memory || !s->line)
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas of %d x %d px", gen->width, gen->height);
   s->canvas = s->memory;
   s->plane = s->canvas + canvas + MARGIN * step;
   s->smoothed = s->plane + image;
@@ -86,17 +87,19 @@ static float luma_of(const float rgb[3])
   return luma(rgb[0], rgb[1], rgb[2]);
 }
 
-/* A channel of the ink that went through 8-bit premultiplied values, which are coarse where a is small. share: 1 / a. */
+/* A channel of the ink that went through 8-bit premultiplied values, which are coarse where a is small. share: 1 /
+** a. */
 static inline float recovered(float ink, int a, float share)
 {
   float premultiplied = (float)(int)(ink * (float)a * (1 / 255.0f) + 0.5f);
-  float level = (float)(int)((premultiplied * 255 + 0.25f) * share); /* rounded down; 0.25 outweighs the error of share */
+  /* rounded down; 0.25 outweighs the error of share */
+  float level = (float)(int)((premultiplied * 255 + 0.25f) * share);
   return level < 255 ? level : 255;
 }
 
 /* How much ink a letter's pixel of alpha a leaves. The style pastes a letter through a mask that is 1.97 times the luma
-** of its colour, opacity ignored; the colour has been to premultiplied values and back twice, when the letter was turned
-** and when it was stretched. Expressed as coverage by the image's ink so that the luma comes out the same. */
+** of its colour, opacity ignored; the colour has been to premultiplied values and back twice, when the letter was
+** turned and when it was stretched. Expressed as coverage by the image's ink so that the luma comes out the same. */
 static capl_ink mix_ink(const captcha_plan *plan)
 {
   capl_ink ink = {.opacity = plan->opacity};
@@ -157,7 +160,8 @@ enum { HANDS = 16 }; /* points of the arc that advance together */
 /* One pixel wide, in steps of just under a pixel; the points are turned step by step instead of by sines. */
 static void paint_arc(const captcha_plan *plan, const captcha_scratch *s)
 {
-  float radius_x = (float)(plan->arc_to.x - plan->arc_from.x) / 2, radius_y = (float)(plan->arc_to.y - plan->arc_from.y) / 2;
+  float radius_x = (float)(plan->arc_to.x - plan->arc_from.x) / 2,
+  radius_y = (float)(plan->arc_to.y - plan->arc_from.y) / 2;
   float centre_x = (float)plan->arc_from.x + radius_x + 0.5f, centre_y = (float)plan->arc_from.y + radius_y + 0.5f;
   float sweep = plan->arc_end - plan->arc_start, radius = radius_x > radius_y ? radius_x : radius_y;
   int steps = (int)(radius * sweep * 1.05f) + 2;

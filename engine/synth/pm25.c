@@ -1,7 +1,7 @@
 /* pm25.c -- a made-up series of fine dust in the air of a city, and of the weather that it follows.
 **
-** Weather is a seasonal mean plus a memory of the day before; dust is exp of what season, week, years, weather and spells
-** of still air add up to. Nothing here has anything to do with a particular city's real days.
+** Weather is a seasonal mean plus a memory of the day before; dust is exp of what season, week, years, weather and
+** spells of still air add up to. Nothing here has anything to do with a particular city's real days.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -44,7 +44,8 @@ static void write_date(const calendar *c, char date[11])
     if (day < n) break;
     day -= n;
   }
-  snprintf(date, 11, "%04u-%02u-%02u", (unsigned)c->year % 10000, (unsigned)(month + 1) % 100, (unsigned)(day + 1) % 100);
+  snprintf(date, 11, "%04u-%02u-%02u", (unsigned)c->year % 10000, (unsigned)(month + 1) % 100,
+           (unsigned)(day + 1) % 100);
 }
 
 static void next_day(calendar *c)
@@ -86,7 +87,8 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
   m->vapour = drift(m->vapour, 0.6, 0.25, rng);
   stand_still(m, winter, rng);
   double calm = m->still ? 0.42 : 1, gap = fmax(0.6, 9 + 4.5 * winter + m->dryness - (m->still ? 4 : 0));
-  double east = calm * (0.5 * winter + m->east), north = calm * (-0.9 * winter + m->north), wind = sqrt(east * east + north * north);
+  double east = calm * (0.5 * winter + m->east), north = calm * (-0.9 * winter + m->north),
+      wind = sqrt(east * east + north * north);
   double aloft = 1.55 + 0.1 * steady_normal(rng);
   day[CAPL_PM25_t2m] = 285.6 - 15.2 * winter + m->warmth;
   day[CAPL_PM25_d2m] = day[CAPL_PM25_t2m] - gap;
@@ -99,11 +101,13 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
   day[CAPL_PM25_tcwv] = steady_exp(2.35 - 1.05 * winter - 0.03 * (gap - 9) + m->vapour);
 }
 
-/* Rain: every eighth day, in summer every third; in metres of the daily mean hour, as a rate, and what the sun sends. */
+/* Rain: every eighth day, in summer every third; in metres of the daily mean hour, as a rate, and what the sun
+** sends. */
 static double roll_rain(double winter, double *day, capl_rng *rng)
 {
   bool rains = random_chance(rng, (float)(0.17 - 0.14 * winter));
-  double much = -0.00025 * (1 - 0.8 * winter) * steady_log(1 - (double)capl_rng_float(rng)), clear = 1 + 0.02 * steady_normal(rng);
+  double much = -0.00025 * (1 - 0.8 * winter) * steady_log(1 - (double)capl_rng_float(rng)),
+      clear = 1 + 0.02 * steady_normal(rng);
   day[CAPL_PM25_tp] = rains ? much : 0;
   day[CAPL_PM25_avg_tprate] = day[CAPL_PM25_tp] / 3.6; /* 1000 kg m-3 over an hour */
   day[CAPL_PM25_tisr] = 1.08e6 * (1 - 0.42 * winter) * clear;
@@ -117,13 +121,15 @@ static double humidity(double warm, double dew)
   return 100 * steady_exp(a - b);
 }
 
-static double roll_dust(memory *m, const calendar *c, double winter, double years, double rain, const double *day, capl_rng *rng)
+static double roll_dust(memory *m, const calendar *c, double winter, double years, double rain, const double *day,
+                        capl_rng *rng)
 {
   double wind = sqrt(day[CAPL_PM25_u10] * day[CAPL_PM25_u10] + day[CAPL_PM25_v10] * day[CAPL_PM25_v10]);
   double damp = humidity(day[CAPL_PM25_t2m], day[CAPL_PM25_d2m]), flat = steady_log(day[CAPL_PM25_blh] / 550);
   m->dust = drift(m->dust, 0.7, 0.38, rng);
   double gathered = m->still ? 0.12 + 0.11 * m->still : 0, noise = 0.06 * steady_normal(rng);
-  return 0.55 * winter - (c->week >= 5 ? 0.07 : 0) - 0.03 * years - 0.1 * (wind - 2.2) - 0.25 * flat + 0.007 * (damp - 55) -
+  return 0.55 * winter - (c->week >= 5 ? 0.07 : 0) - 0.03 * years - 0.1 * (wind - 2.2) - 0.25 * flat + 0.007
+      * (damp - 55) -
          (rain > 0 ? 0.18 : 0) + gathered + m->dust + noise;
 }
 
@@ -153,14 +159,16 @@ static void finish(double *value, uint32_t days, double mean)
 
 capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*date)[11])
 {
-  if (days < 1 || days > CAPL_PM25_DAYS_MAX) return CAPL_FAIL(CAPL_EVALUE, "%u days; it must be 1..%d", days, CAPL_PM25_DAYS_MAX);
+  if (days < 1 || days > CAPL_PM25_DAYS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%u days; it must be 1..%d", days, CAPL_PM25_DAYS_MAX);
   capl_rng rng;
   capl_rng_init(&rng, seed, 0, 0, CAPL_STREAM_PM25);
   memory m = {0};
   calendar c = {.year = FIRST_YEAR, .week = 3}; /* 2015 began on a Thursday */
   double mean = 45 + 10 * (double)capl_rng_float(&rng);
   for (uint32_t i = 0; i < days; i++, next_day(&c)) {
-    double *day = value + (size_t)i * CAPL_PM25_COLUMNS, winter = steady_cos(2 * STEADY_PI * (c.day - 14) / days_of_year(c.year));
+    double *day = value + (size_t)i * CAPL_PM25_COLUMNS,
+    winter = steady_cos(2 * STEADY_PI * (c.day - 14) / days_of_year(c.year));
     roll_weather(&m, winter, day, &rng);
     double rain = roll_rain(winter, day, &rng);
     day[CAPL_PM25_pm25] = steady_exp(roll_dust(&m, &c, winter, (double)i / 365.25, rain, day, &rng));

@@ -148,7 +148,8 @@ void captcha_sheet_ellipse(const captcha_sheet *sheet, int x, int y, int half_w,
   float turn_cos = captcha_sine(90 - 360.0f / (float)steps), turn_sin = captcha_sine(360.0f / (float)steps);
   float c = 1, s = 0;
   for (int i = 0; i < steps; i++) {
-    captcha_sheet_dot(sheet, x + (int)floorf((float)half_w * c + 0.5f), y + (int)floorf((float)half_h * s + 0.5f), colour);
+    captcha_sheet_dot(sheet, x + (int)floorf((float)half_w * c + 0.5f), y + (int)floorf((float)half_h * s + 0.5f),
+                      colour);
     float turned = c * turn_cos - s * turn_sin;
     s = s * turn_cos + c * turn_sin;
     c = turned;
@@ -234,7 +235,8 @@ static inline uint32_t bilinear(const captcha_letter *letter, int u, int v)
 }
 
 /* Pixels first..last of a row look along a straight line in the letter: from (u,v) on with constant steps. */
-static void posed_row(const captcha_letter *letter, uint8_t *row, int n, int u, int v, int du, int dv, captcha_colour colour)
+static void posed_row(const captcha_letter *letter, uint8_t *row, int n, int u, int v, int du, int dv,
+                      captcha_colour colour)
 {
   uint32_t limit_u = (uint32_t)(letter->width + 1) << FRACTION, limit_v = (uint32_t)(letter->height + 1) << FRACTION;
   for (int i = 0; i < n; i++, u += du, v += dv) {
@@ -275,8 +277,10 @@ void captcha_sheet_posed(const captcha_sheet *sheet, const captcha_letter *lette
   float across = ((float)left + 0.5f - pose->centre.x) / pose->squeeze;
   for (int y = top; y <= bottom && left <= right; y++) {
     float down = (float)y + 0.5f - pose->centre.y, share_y = (down + reach_y) / (2 * reach_y);
-    captcha_spot west = {between(pose->push[0].x, pose->push[2].x, share_y), between(pose->push[0].y, pose->push[2].y, share_y)};
-    captcha_spot east = {between(pose->push[1].x, pose->push[3].x, share_y), between(pose->push[1].y, pose->push[3].y, share_y)};
+    captcha_spot west = {between(pose->push[0].x, pose->push[2].x, share_y),
+                         between(pose->push[0].y, pose->push[2].y, share_y)};
+    captcha_spot east = {between(pose->push[1].x, pose->push[3].x, share_y),
+                         between(pose->push[1].y, pose->push[3].y, share_y)};
     float slope_x = (east.x - west.x) / (2 * reach_x), slope_y = (east.y - west.y) / (2 * reach_x);
     float share_x = (float)left + 0.5f - pose->centre.x + reach_x;
     /* Half a pixel to the sample's corner, one for the border. */

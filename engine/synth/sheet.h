@@ -1,7 +1,7 @@
 /* sheet.h -- an RGB image to draw on: letters, lines, strokes, ellipses, dots, smoothing.
 **
-** Everything that decides a pixel is integer arithmetic, or float arithmetic of single IEEE operations, so that an image
-** has the same bytes on every processor. Whatever lies outside the sheet is not drawn.
+** Everything that decides a pixel is integer arithmetic, or float arithmetic of single IEEE operations, so that an
+** image has the same bytes on every processor. Whatever lies outside the sheet is not drawn.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_SHEET_H
@@ -47,7 +47,8 @@ void captcha_sheet_stroke(const captcha_sheet *sheet, captcha_spot from, captcha
                           bool soft, captcha_colour colour);
 
 /* The letter with its origin at (x, y): on the base line, left of the letter. */
-void captcha_sheet_letter(const captcha_sheet *sheet, const captcha_letter *letter, int x, int y, captcha_colour colour);
+void captcha_sheet_letter(const captcha_sheet *sheet, const captcha_letter *letter, int x, int y,
+                          captcha_colour colour);
 
 /* A letter turned, squeezed and pushed out of shape. */
 typedef struct {

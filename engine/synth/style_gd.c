@@ -11,7 +11,8 @@ enum { N_ANGLES = 15, N_TURNS = 2 * N_ANGLES - 1, LEAST_SIZE = 6 };
 
 /* Smallest first, both ways; the upright one comes twice as often as each other. */
 static const int turns[N_TURNS] = {
-  0, 5, 8, 15, 22, 26, 29, 33, 35, 36, 40, 43, 45, 53, 56, -5, -8, -15, -22, -26, -29, -33, -35, -36, -40, -43, -45, -53, -56,
+  0, 5, 8, 15, 22, 26, 29, 33, 35, 36, 40, 43, 45, 53, 56, -5, -8, -15, -22, -26, -29, -33, -35, -36, -40, -43, -45,
+  -53, -56,
 };
 
 /* The preset's own size, as far as there is room: letters stand two widths of an A apart. */
@@ -161,7 +162,8 @@ static float roll_jitter(capl_rng *rng)
 ** half its height lower than turned the other way, where it moves to the left instead. */
 static captcha_spot place(const captcha_letter *letter, int size, int degrees, float middle, float half_height)
 {
-  float half = (float)letter->advance / 2, half_capital = 0.36f * (float)size, sine = fabsf(captcha_sine((float)degrees));
+  float half = (float)letter->advance / 2, half_capital = 0.36f * (float)size,
+  sine = fabsf(captcha_sine((float)degrees));
   captcha_spot at = {middle - half - 0.13f * (float)size, half_height + 0.045f * (float)size - half * sine};
   if (degrees >= 0) {
     at.y += half_capital;

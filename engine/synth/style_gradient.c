@@ -1,4 +1,5 @@
-/* style_gradient.c -- bold black letters, frayed in the middle of the word, on a fixed gray gradient, with a curve across.
+/* style_gradient.c -- bold black letters, frayed in the middle of the word, on a fixed gray gradient, with a curve
+** across.
 **
 ** The look of the set that the Keras examples read: everything but text, curve and stroke is the same in every image.
 ** SPDX-License-Identifier: Apache-2.0

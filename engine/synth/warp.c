@@ -77,7 +77,8 @@ void capl_warp_scratch_fini(capl_warp_scratch *s)
 void capl_sine_cosine(double radians, double *sine, double *cosine)
 {
 #define TERM(n) {1.0 / ((n) * ((n) - 1)), 1.0 / ((n) * ((n) + 1))}
-  static const double term[][2] = {TERM(18), TERM(16), TERM(14), TERM(12), TERM(10), TERM(8), TERM(6), TERM(4), TERM(2)};
+  static const double term[][2] = {TERM(18), TERM(16), TERM(14), TERM(12), TERM(10), TERM(8), TERM(6), TERM(4),
+                                   TERM(2)};
 #undef TERM
   double square = radians * radians, s = 1, c = 1;
   for (size_t i = 0; i < sizeof term / sizeof term[0]; i++) {
@@ -114,7 +115,8 @@ static draw_turn turn_of(const capl_glyph *glyph, double angle, int opacity)
   double sine, cosine, w = glyph->ink_w, h = glyph->ink_h;
   capl_sine_cosine(angle, &sine, &cosine);
   draw_turn t = {.strips = glyph->strips, .strip_bytes = glyph->strip_bytes, .ink_w = glyph->ink_w,
-                 .ink_h = glyph->ink_h, .cos = cosine, .sin = sine, .opacity = opacity, .width = extent(w, h, cosine, sine), .height = extent(h, w, cosine, sine)};
+                 .ink_h = glyph->ink_h, .cos = cosine, .sin = sine, .opacity = opacity,
+                 .width = extent(w, h, cosine, sine), .height = extent(h, w, cosine, sine)};
   double x = 0.5 - t.width / 2.0, y = 0.5 - t.height / 2.0;
   t.u = cosine * x + sine * y + w / 2;
   t.v = cosine * y - sine * x + h / 2;
@@ -142,8 +144,8 @@ static draw_place place_on(const capl_canvas *canvas, const capl_glyph *cell, in
   return p;
 }
 
-void capl_warp_draw(const capl_warp *warp, const capl_ink *ink, capl_warp_scratch *s, const capl_canvas *canvas, int left,
-                    int top)
+void capl_warp_draw(const capl_warp *warp, const capl_ink *ink, capl_warp_scratch *s, const capl_canvas *canvas,
+                    int left, int top)
 {
   const capl_glyph *cell = warp->glyph;
   draw_sheet sheet = {.alpha = s->alpha, .width = cell->cell_w + abs(warp->x1) + abs(warp->x2),

@@ -190,7 +190,8 @@ static capl_status check_versions(const capl_node *node)
   return CAPL_OK;
 }
 
-/* Casts, views and segments hand on what they get: the f32 gradient of a weight keeps its bits on the way to the weight. */
+/* Casts, views and segments hand on what they get: the f32 gradient of a weight keeps its bits on the way to the
+** weight. */
 static bool takes_any_dtype(const capl_node *node)
 {
   return node->segment || node->op->view || node->op == capl_op_get(CAPL_OP_cast);
@@ -394,7 +395,8 @@ static capl_status backward(capl_tensor *loss, seed_value seed)
   bool before = capl_grad_set_enabled(false);
   capl_dtype low = capl_autocast_set(CAPL_F32);
   node_list list = {0};
-  capl_status status = walk(&list, loss, seed), settled = deferred_flush(); /* leaves have theirs also after a failure */
+  /* leaves have theirs also after a failure */
+  capl_status status = walk(&list, loss, seed), settled = deferred_flush();
   if (status == CAPL_OK) status = settled;
   free_list(&list);
   capl_autocast_set(low);
@@ -416,7 +418,8 @@ static capl_status backward_from(capl_tensor *loss, capl_tensor *seed)
     return CAPL_FAIL(CAPL_ESHAPE, "backward: the seed is one floating-point number, not %s",
                      capl_tensor_describe(seed, text, sizeof text));
   if (seed->device != loss->device)
-    return CAPL_FAIL(CAPL_EVALUE, "backward: the seed is on %s, the loss on %s", seed->device->name, loss->device->name);
+    return CAPL_FAIL(CAPL_EVALUE, "backward: the seed is on %s, the loss on %s", seed->device->name,
+                     loss->device->name);
   return backward(loss, (seed_value){.tensor = seed});
 }
 

@@ -206,9 +206,11 @@ static bool tensors_differ(const met_tensor *a, const met_tensor *b, int i, char
     return snprintf(buf, len, "input %d was %s before", i + 1, a->absent ? "absent" : "there"), true;
   if (a->absent) return false;
   if (a->dtype != b->dtype)
-    return snprintf(buf, len, "input %d was %s, now %s", i + 1, capl_dtype_name(a->dtype), capl_dtype_name(b->dtype)), true;
+    return snprintf(buf, len, "input %d was %s, now %s", i + 1, capl_dtype_name(a->dtype), capl_dtype_name(b->dtype)),
+        true;
   if (a->ndim != b->ndim || memcmp(a->size, b->size, (size_t)a->ndim * sizeof *a->size) != 0)
-    return snprintf(buf, len, "input %d was %s, now %s", i + 1, capl_shape_describe(a->ndim, a->size, before, sizeof before),
+    return snprintf(buf, len, "input %d was %s, now %s", i + 1,
+                    capl_shape_describe(a->ndim, a->size, before, sizeof before),
                     capl_shape_describe(b->ndim, b->size, now, sizeof now)), true;
   if (a->from != b->from)
     return snprintf(buf, len, "input %d was %s, now %s", i + 1, origin_text(a), origin_text(b)), true;
@@ -460,8 +462,8 @@ capl_status capl_capture_end(capl_capture *c)
   return status != CAPL_OK ? status : noted;
 }
 
-/* Weights were written since the last launch, by load_state_dict or a swap with averages: the graph reads what its own last
-** step left in their shadows. */
+/* Weights were written since the last launch, by load_state_dict or a swap with averages: the graph reads what its own
+** last step left in their shadows. */
 static capl_status refresh_shadows(const capl_recorded *r)
 {
   for (size_t k = 0; k < r->count; k++) {

@@ -1,7 +1,7 @@
 /* deferred.h -- gradients of leaves that get their values at the end of a backward pass, all of them together.
 **
-** Some gradients only have to be put into the leaf's type and place, or are zeros: of each that would be a launch of its own
-** on a GPU. Until the end nobody reads them but a sum of gradients, which has them made first.
+** Some gradients only have to be put into the leaf's type and place, or are zeros: of each that would be a launch of
+** its own on a GPU. Until the end nobody reads them but a sum of gradients, which has them made first.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TAPE_DEFERRED_H

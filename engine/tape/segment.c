@@ -1,8 +1,8 @@
 /* segment.c -- parts of the forward pass that keep their inputs alone and are run again in the backward pass.
 **
-** A segment is a node like any other, whose rule runs its part again with recording on. The fresh nodes hang on the same
-** history as the first run's inputs, so the walk inside the segment adds every gradient where, and in the order in which,
-** the walk outside would have: the bits are the same.
+** A segment is a node like any other, whose rule runs its part again with recording on. The fresh nodes hang on the
+** same history as the first run's inputs, so the walk inside the segment adds every gradient where, and in the order in
+** which, the walk outside would have: the bits are the same.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
@@ -71,13 +71,14 @@ static capl_status new_segment(capl_segment s, capl_segment **out)
   return CAPL_OK;
 }
 
-capl_status capl_segment_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out, capl_segment_fn fn,
-                                void *user, void (*drop)(void *user))
+capl_status capl_segment_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
+                                capl_segment_fn fn, void *user, void (*drop)(void *user))
 {
   capl_node *node = NULL;
   capl_status status = CAPL_OK;
   if (n_out < 1 || n_out > CAPL_MAX_OUT || n_in > 31)
-    status = CAPL_FAIL(CAPL_EVALUE, "checkpoint: at most 31 tensors go in and 1 to %d come out, not %d and %d", CAPL_MAX_OUT, n_in, n_out);
+    status = CAPL_FAIL(CAPL_EVALUE, "checkpoint: at most 31 tensors go in and 1 to %d come out, not %d and %d",
+                       CAPL_MAX_OUT, n_in, n_out);
   if (status == CAPL_OK && !(node = node_new(&segment_ops[n_out - 1], n_in)))
     status = CAPL_FAIL(CAPL_ENOMEM, "no memory to record a part of the forward pass");
   if (status == CAPL_OK) status = node_keep(node, in, ~0u, out, 0);
@@ -112,14 +113,15 @@ static capl_status given_grad(const capl_node *node, capl_tensor *const *dy, cap
 static const capl_op given_ops[] = {GIVEN(1), GIVEN(2), GIVEN(3), GIVEN(4), GIVEN(5), GIVEN(6)};
 _Static_assert(sizeof given_ops / sizeof *given_ops == CAPL_MAX_OUT, "one for each number of outputs");
 
-capl_status capl_gradient_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out, capl_segment_fn fn,
-                                 void *user, void (*drop)(void *user))
+capl_status capl_gradient_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
+                                 capl_segment_fn fn, void *user, void (*drop)(void *user))
 {
   capl_node *node = NULL;
   capl_status status = CAPL_OK;
   if (n_out < 1 || n_out > CAPL_MAX_OUT || n_in > 31)
-    status = CAPL_FAIL(CAPL_EVALUE, "a gradient of its own: at most 31 tensors go in and 1 to %d come out, not %d and %d", CAPL_MAX_OUT,
-                       n_in, n_out);
+    status = CAPL_FAIL(CAPL_EVALUE,
+                       "a gradient of its own: at most 31 tensors go in and 1 to %d come out, not %d and %d",
+                       CAPL_MAX_OUT, n_in, n_out);
   if (status == CAPL_OK && !(node = node_new(&given_ops[n_out - 1], n_in)))
     status = CAPL_FAIL(CAPL_ENOMEM, "no memory to record a function");
   if (status == CAPL_OK) status = node_keep(node, in, 0, out, 0);

@@ -95,7 +95,8 @@ static bool bit(uint32_t mask, int i)
   return i < 32 && (mask >> i & 1u);
 }
 
-capl_status node_keep(capl_node *node, capl_tensor *const *in, uint32_t save_in, capl_tensor *const *out, uint32_t save_out)
+capl_status node_keep(capl_node *node, capl_tensor *const *in, uint32_t save_in, capl_tensor *const *out,
+                      uint32_t save_out)
 {
   for (int i = 0; i < node->n_in; i++) {
     if (!in[i]) continue;

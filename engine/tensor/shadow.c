@@ -54,7 +54,8 @@ static bool make_room(capl_recorded *r)
   return true;
 }
 
-/* The list's entry of a shadow, a new one if there is none. NULL: it is none of the list's business, or there is no memory. */
+/* The list's entry of a shadow, a new one if there is none. NULL: it is none of the list's business, or there is no
+** memory. */
 static recorded_storage *entry_of(capl_shadow *h)
 {
   capl_recorded *r = recorded_now;
@@ -85,7 +86,8 @@ void recorded_make(capl_shadow *h)
 void recorded_write(capl_storage *s)
 {
   if (s->serial >= recorded_now->first_serial) return;
-  capl_shadow *h = shadow_track(s); /* who casts these weights after the recording has to see that launches write them */
+  capl_shadow *h = shadow_track(s); /* who casts these weights after the recording has to see that launches write
+                                    ** them */
   if (!h) recorded_now->failed = true;
   recorded_storage *e = entry_of(h);
   if (e) e->written = true;

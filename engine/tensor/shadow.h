@@ -1,9 +1,9 @@
 /* shadow.h -- 16-bit copies of f32 weights, kept beside them, and what a recorded step does with both.
 **
 ** Under autocast products read weights in 16 bits. A storage's shadow holds all of its elements so, at an address that
-** stays while the storage lives, so that recorded steps may read it. The shadow is fresh while the storage has the version
-** that it was made from; who needs a stale one casts the weights again, in place (ops/shadow.c). Optimiser steps write
-** weights and shadow together.
+** stays while the storage lives, so that recorded steps may read it. The shadow is fresh while the storage has the
+** version that it was made from; who needs a stale one casts the weights again, in place (ops/shadow.c). Optimiser
+** steps write weights and shadow together.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TENSOR_SHADOW_H

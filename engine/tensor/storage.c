@@ -22,7 +22,8 @@
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #define FORBID(device, p, bytes) ((device)->backend->host_memory ? __asan_poison_memory_region((p), (bytes)) : (void)0)
-#define PERMIT(device, p, bytes) ((device)->backend->host_memory ? __asan_unpoison_memory_region((p), (bytes)) : (void)0)
+#define PERMIT(device, p, bytes) ((device)->backend->host_memory ? __asan_unpoison_memory_region((p), (bytes)) \
+                                  : (void)0)
 #else
 #define FORBID(device, p, bytes) ((void)(p))
 #define PERMIT(device, p, bytes) ((void)(p))
@@ -43,7 +44,8 @@ struct capl_allocator {
   pthread_mutex_t lock; /* loaders and the step may both allocate */
   free_block *free[CLASSES];
   free_block *spare; /* list cells without a block */
-  struct scratch_note *scratch, *spare_notes; /* sizes of scratch blocks that are out, on devices the host cannot write to */
+  struct scratch_note *scratch, *spare_notes; /* sizes of scratch blocks that are out, on devices the host cannot
+                                              ** write to */
   capl_pool *pools; /* blocks that belong to captured steps */
   capl_pool *recording; /* that of the step being captured by any thread; NULL = none */
   bool poison; /* CAPL_POISON */

@@ -91,7 +91,8 @@ static capl_status view_open(const capl_tensor *t, bool read, host_view *view)
   *view = (host_view){.data = capl_tensor_data(t), .bytes = span_bytes(t)};
   if (backend->host_memory) return backend->sync ? backend->sync() : CAPL_OK;
   view->copy = malloc(view->bytes ? view->bytes : 1);
-  if (!view->copy) return CAPL_FAIL(CAPL_ENOMEM, "no host memory for %zu bytes of a %s tensor", view->bytes, t->device->name);
+  if (!view->copy)
+    return CAPL_FAIL(CAPL_ENOMEM, "no host memory for %zu bytes of a %s tensor", view->bytes, t->device->name);
   capl_status status = read && view->bytes ? backend->copy_out(view->copy, view->data, view->bytes) : CAPL_OK;
   view->data = view->copy;
   if (status != CAPL_OK) free(view->copy);
@@ -108,7 +109,8 @@ static capl_status view_close(const capl_tensor *t, bool written, host_view *vie
   return status;
 }
 
-enum { ASK_EVERY = 65536 }; /* elements between two questions whether somebody wants the end: a few ms of random numbers */
+enum { ASK_EVERY = 65536 }; /* elements between two questions whether somebody wants the end: a few ms of random
+                            ** numbers */
 
 /* Calls value(user, i) for every element; a device without arithmetic has nothing to fill. */
 static capl_status fill_with(capl_tensor *t, double (*value)(void *user, int64_t i), void *user)

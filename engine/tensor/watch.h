@@ -1,4 +1,5 @@
-/* watch.h -- what the movers of values and the dispatcher tell the watch of a captured step (tape/capture.c), if one is on.
+/* watch.h -- what the movers of values and the dispatcher tell the watch of a captured step (tape/capture.c), if one is
+** on.
 **
 ** Each is one comparison of a thread's pointer when nothing watches.
 ** SPDX-License-Identifier: Apache-2.0
@@ -32,14 +33,16 @@ static inline capl_status watch_copy(const capl_tensor *dst, const capl_tensor *
 /* The host reads values of t. */
 static inline capl_status watch_read(const capl_tensor *t)
 {
-  return watch_now && watch_is_of(t) ? watch_refuse("values are read by the host inside a captured step, which is replayed without it",
+  return watch_now && watch_is_of(t)
+  ? watch_refuse("values are read by the host inside a captured step, which is replayed without it",
                                   "read them after the step, from what it returns")
                    : CAPL_OK;
 }
 /* The host gives t its values. */
 static inline capl_status watch_write(const capl_tensor *t)
 {
-  return watch_now && watch_is_of(t) ? watch_refuse("values come from the host inside a captured step, where they would stay what they are now",
+  return watch_now && watch_is_of(t)
+  ? watch_refuse("values come from the host inside a captured step, where they would stay what they are now",
                                   "make the tensor before the step, or pass it as an argument")
                    : CAPL_OK;
 }

@@ -42,9 +42,10 @@ typedef struct {
 } capl_swaps;
 
 /* All zero = off. Order: gamma, blur; one geometry (crop, flip, shear, scale, rotate, translate, perspective, elastic;
-** bilinear); colour (saturation, hue, contrast about the mean of the image as read, brightness, inversion); clamp to 0..255;
-** noise; clamp and round; mixup or cutmix; erase. Masks, points and boxes move along; colours are the image's alone.
-** engine/data/augment.h says to the bit what each op does; every instruction set and device makes the same levels. */
+** bilinear); colour (saturation, hue, contrast about the mean of the image as read, brightness, inversion); clamp to
+** 0..255; noise; clamp and round; mixup or cutmix; erase. Masks, points and boxes move along; colours are the image's
+** alone. engine/data/augment.h says to the bit what each op does; every instruction set and device makes the same
+** levels. */
 typedef struct {
   capl_range rotate;      /* degrees, positive = counter-clockwise */
   capl_range scale;       /* factor, > 0; above 1 enlarges */
@@ -69,8 +70,8 @@ typedef struct {
   capl_mix mixup;         /* a weighted sum with another sample; of masks, the one with the larger share */
   capl_mix cutmix;        /* a rectangle comes from another sample, mask and all. mixup.p + cutmix.p <= 1 */
   float skip[CAPL_AUGMENT_OPS]; /* probability that a sample goes without the op, 0..1; not for flips, invert and mix */
-  /* 0 = the op's own coin decides that. Ops with the same other number have one coin in common: those with the same skip are
-  ** applied together, and one with a larger skip only where those with a smaller one are. */
+  /* 0 = the op's own coin decides that. Ops with the same other number have one coin in common: those with the same
+  ** skip are applied together, and one with a larger skip only where those with a smaller one are. */
   uint8_t coin[CAPL_AUGMENT_OPS];
   bool fill;              /* outside the source: false = nearest edge pixel, true = fill_value */
   uint8_t fill_value;
@@ -84,8 +85,9 @@ typedef struct {
 
 /* EVALUE naming the op whose range is inverted, not finite or out of bounds. */
 CAPL_API capl_status capl_augment_check(const capl_augment_options *options);
-/* The same, and that they suit a source. EVALUE: it has no images; they would be flipped, and nobody said what becomes of its
-** text, classes or points; two samples would be mixed that have points or boxes, or neither text nor a mask; sizes. */
+/* The same, and that they suit a source. EVALUE: it has no images; they would be flipped, and nobody said what becomes
+** of its text, classes or points; two samples would be mixed that have points or boxes, or neither text nor a mask;
+** sizes. */
 CAPL_API capl_status capl_augment_check_source(const capl_augment_options *options, const capl_source *source);
 /* One image, in (H,W,C) -> out (H,W,C), never the same memory; without mixing. The numbers drawn are a function of
 ** (seed, epoch, sample). *changed (may be NULL): whether any op applied. ENOMEM, EVALUE. */

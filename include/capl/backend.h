@@ -62,23 +62,23 @@ typedef struct capl_backend {
   /* Optional: what this backend finds on the machine, a line or more for `capl info`. Works before open, and when
   ** open would fail: then it says why. */
   capl_status (*report)(char *text, size_t len);
-  /* Optional, all or none: a step as one launch (capl/capture.h). From begin to end the calling thread's work is recorded,
-  ** not run. end: *graph becomes launchable; graph == NULL throws the recording away. launch: offset is added to the dropout
-  ** offsets recorded. free waits for launches still running. */
+  /* Optional, all or none: a step as one launch (capl/capture.h). From begin to end the calling thread's work is
+  ** recorded, not run. end: *graph becomes launchable; graph == NULL throws the recording away. launch: offset is added
+  ** to the dropout offsets recorded. free waits for launches still running. */
   capl_status (*capture_begin)(void);
   capl_status (*capture_end)(void **graph);
   capl_status (*capture_launch)(void *graph, int64_t offset);
   void (*capture_free)(void *graph);
 
   /* Optional, all or none: a few bytes read without waiting (tensor.h, capl_fetch). begin queues the copy of at most
-  ** CAPL_FETCH_BYTES; done asks; end waits and hands them over, or drops them when host is NULL. Dropping never waits inside
-  ** a captured step; done and end fail with ESTATE there, and the fetch stays. */
+  ** CAPL_FETCH_BYTES; done asks; end waits and hands them over, or drops them when host is NULL. Dropping never waits
+  ** inside a captured step; done and end fail with ESTATE there, and the fetch stays. */
   capl_status (*fetch_begin)(const void *device, size_t bytes, int *ticket);
   capl_status (*fetch_done)(int ticket, bool *done);
   capl_status (*fetch_end)(int ticket, void *host, size_t bytes);
 
-  /* Optional: waits until at most `ahead` of the calls of pace before this one have work unfinished: so that a program does
-  ** not run ahead of its device by more than that many steps. */
+  /* Optional: waits until at most `ahead` of the calls of pace before this one have work unfinished: so that a program
+  ** does not run ahead of its device by more than that many steps. */
   capl_status (*pace)(int ahead);
   /* Optional, both or none: the device's own clock. mark notes the moment its work reaches in slot 0..CAPL_MARKS-1;
   ** between waits for both and gives the seconds from one to the other. */
@@ -96,10 +96,11 @@ typedef struct capl_backend {
   const struct capl_feed_ops *feed;
   /* Optional: how many devices of it this process sees. EUNSUPPORTED says why none. */
   capl_status (*count)(int *count);
-  /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way out. */
+  /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way
+  ** out. */
   void (*own_kernels)(capl_own_fn fn, void *user);
-  /* Optional: changes the dtypes of outputs that only the backward pass reads: named reserve, or a weight's gradient, for calls
-  ** that this backend's kernels take. */
+  /* Optional: changes the dtypes of outputs that only the backward pass reads: named reserve, or a weight's gradient,
+  ** for calls that this backend's kernels take. */
   void (*reserve)(const capl_call *call, capl_out_spec *out);
 } capl_backend;
 
@@ -127,9 +128,9 @@ struct capl_device {
 };
 
 /* Opens a device by name, loading its backend when needed: "cpu", "ref", "meta", "cuda", "cuda:1", "auto".
-** cuda is cuda:0; in one of several ranks on a host the one of the rank's number among them, where the process sees more
-** than one GPU. auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays valid until the
-** process ends. A process uses one GPU. EUNSUPPORTED says why a device is not available. */
+** cuda is cuda:0; in one of several ranks on a host the one of the rank's number among them, where the process sees
+** more than one GPU. auto is $CAPL_DEVICE if set, else a GPU where there is one that works, else cpu. The pointer stays
+** valid until the process ends. A process uses one GPU. EUNSUPPORTED says why a device is not available. */
 CAPL_API capl_status capl_device_open(const char *name, capl_device **out);
 /* Whether there may be a GPU, without loading anything of CUDA; why: why not, borrowed text. */
 CAPL_API bool capl_gpu_possible(const char **why);
@@ -153,11 +154,12 @@ CAPL_API size_t capl_memory_limit_get(const capl_device *device);
 CAPL_API capl_status capl_scratch_get(capl_device *device, size_t bytes, void **out);
 CAPL_API void capl_scratch_put(capl_device *device, void *p);
 
-/* Weights in 16 bits, kept beside f32 ones ("shadows"). *out: t's elements in dtype, a new reference; NULL where t is no weight
-** whose casts are kept: then the caller casts. Runs a cast only when t was written since the last one. */
+/* Weights in 16 bits, kept beside f32 ones ("shadows"). *out: t's elements in dtype, a new reference; NULL where t is
+** no weight whose casts are kept: then the caller casts. Runs a cast only when t was written since the last one. */
 CAPL_API capl_status capl_shadow_get(const capl_tensor *t, capl_dtype dtype, capl_tensor **out);
-/* For kernels of ops with step_groups: whether param's 16-bit elements are to be written as param is, rounded as by a cast; a
-** step that is skipped writes neither. *low: a tensor over them with param's sizes and strides, for the call only. */
+/* For kernels of ops with step_groups: whether param's 16-bit elements are to be written as param is, rounded as by a
+** cast; a step that is skipped writes neither. *low: a tensor over them with param's sizes and strides, for the call
+** only. */
 CAPL_API bool capl_shadow_of(const capl_tensor *param, capl_tensor *low);
 /* Says that t's storage holds weights, also where t wants no gradient: casts of it are kept. ENOMEM. */
 CAPL_API capl_status capl_weight_mark(capl_tensor *t);
@@ -175,7 +177,8 @@ typedef struct {
 
 /* Backend i, NULL past the last one. */
 CAPL_API const capl_backend_facts *capl_backend_at(int i);
-/* The table of a backend, whose library is loaded when needed; no device is opened. EUNSUPPORTED says why there is none. */
+/* The table of a backend, whose library is loaded when needed; no device is opened. EUNSUPPORTED says why there is
+** none. */
 CAPL_API capl_status capl_backend_find(const char *name, const capl_backend **out);
 /* Its row for op, NULL if it has none. */
 CAPL_API const capl_kernel *capl_backend_kernel(const capl_backend *backend, capl_op_id op);
@@ -198,8 +201,8 @@ typedef struct {
   const char *why;  /* the reason of "auto"; NULL when it was asked for */
 } capl_precision;
 
-/* What "auto", a name, or the dtype's name "f16" or "f32" means on a device. EVALUE: no such name; EUNSUPPORTED: the device
-** does not offer it, and the hint names what to write. device NULL: only whether there is such a name. */
+/* What "auto", a name, or the dtype's name "f16" or "f32" means on a device. EVALUE: no such name; EUNSUPPORTED: the
+** device does not offer it, and the hint names what to write. device NULL: only whether there is such a name. */
 CAPL_API capl_status capl_precision_read(const capl_device *device, const char *given, capl_precision *out);
 /* "bf16, fp32": what a device offers, into text; returns text. */
 CAPL_API const char *capl_precision_offers(const capl_device *device, char *text, size_t len);

@@ -2,9 +2,9 @@
 **
 ** A step may be replayed without its program only when it does the same every time. capl_watch looks at all op calls,
 ** fills and copies of this thread while a step runs, and compares them with those of the step before: the ops in order,
-** shapes and dtypes, attributes, constants, and which tensors they read and write. What may change from step to step are
-** the values of the arguments, numbers that live in device memory, dropout's offset (counted from the step's first random
-** stream) and the rate, step number and gradient factor of optimiser steps.
+** shapes and dtypes, attributes, constants, and which tensors they read and write. What may change from step to step
+** are the values of the arguments, numbers that live in device memory, dropout's offset (counted from the step's first
+** random stream) and the rate, step number and gradient factor of optimiser steps.
 ** A step that was seen to be the same can be captured: its kernels are recorded instead of run, with memory of a pool
 ** that belongs to the recording, and launched again and again. Devices without captures run it as before.
 ** SPDX-License-Identifier: Apache-2.0
@@ -28,11 +28,12 @@ typedef struct capl_capture capl_capture;
 CAPL_API capl_status capl_watch_new(capl_device *device, capl_watch **out);
 CAPL_API void capl_watch_free(capl_watch *watch); /* NULL-safe */
 
-/* Watches this thread until capl_watch_end. args: the n tensors that change from step to step. streams: number of random
-** streams opened so far (dropout's offset is compared relative to it). strict: what differs from the step before, from the
-** third step on, and what cannot be captured at all, fails with ESTATE at the call that does it; else it is noted and the
-** step goes on. ESTATE when a watch is on already. */
-CAPL_API capl_status capl_watch_begin(capl_watch *watch, capl_tensor *const *args, int n, uint64_t streams, bool strict);
+/* Watches this thread until capl_watch_end. args: the n tensors that change from step to step. streams: number of
+** random streams opened so far (dropout's offset is compared relative to it). strict: what differs from the step
+** before, from the third step on, and what cannot be captured at all, fails with ESTATE at the call that does it; else
+** it is noted and the step goes on. ESTATE when a watch is on already. */
+CAPL_API capl_status capl_watch_begin(capl_watch *watch, capl_tensor *const *args, int n, uint64_t streams,
+                                      bool strict);
 /* Ends the step. ESTATE when strict and the step ended earlier than the one before. */
 CAPL_API capl_status capl_watch_end(capl_watch *watch);
 /* What this thread does until it is called with false is no part of the step. */

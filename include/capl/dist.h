@@ -2,11 +2,11 @@
 **
 ** Two channels. The star joins every rank with rank 0 by a socket: short messages between the hosts' programs, and the
 ** heartbeats by which a rank that died, hangs or lost its link is found out. The collectives move tensors: NCCL between
-** GPUs, MPI between processors; each is a library of its own, loaded when needed. A world of one has neither: every call
-** below is done at once, and nothing is copied.
+** GPUs, MPI between processors; each is a library of its own, loaded when needed. A world of one has neither: every
+** call below is done at once, and nothing is copied.
 **
-** All ranks make the same calls in the same order, from one thread each. Nothing here waits for ever: when a rank is lost,
-** the watchdog ends the process and says which rank, host, collective and step.
+** All ranks make the same calls in the same order, from one thread each. Nothing here waits for ever: when a rank is
+** lost, the watchdog ends the process and says which rank, host, collective and step.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_H
@@ -52,12 +52,13 @@ typedef struct {
 /* Joins the ranks this process was started with: star, collectives, heartbeats. Once per process; every rank calls it.
 ** EUNSUPPORTED with the line that installs what is missing; EIO when another rank cannot be reached. */
 CAPL_API capl_status capl_world_join(const capl_world_options *options, capl_world **out);
-/* Makes every connection that collectives will use, which libraries otherwise put off: behind the wall of a sandbox none can
-** be made. Every rank calls it, before the first collective. */
+/* Makes every connection that collectives will use, which libraries otherwise put off: behind the wall of a sandbox
+** none can be made. Every rank calls it, before the first collective. */
 CAPL_API capl_status capl_world_warm(capl_world *world);
 /* The world joined before, or NULL. */
 CAPL_API capl_world *capl_world_get(void);
-/* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end with. */
+/* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end
+** with. */
 CAPL_API void capl_world_leave(int status);
 
 /* What ranks on processors would use here, "Open MPI v4.1.4". EUNSUPPORTED says why there is nothing. Borrowed. */
@@ -71,9 +72,9 @@ CAPL_API const char *capl_world_host(const capl_world *world, int rank);
 
 /* ---- collectives on tensors (collect.c) ------------------------------------------------------- */
 
-/* Tensors are dense (all elements of one piece of memory, in any order of dimensions, the same on every rank) and on the
-** world's device. Work is done in the order of the calls, beside what the caller does next. work = NULL: the call waits (on
-** a GPU: the device's later work waits, not the host). ESHAPE and EDTYPE name both sides. */
+/* Tensors are dense (all elements of one piece of memory, in any order of dimensions, the same on every rank) and on
+** the world's device. Work is done in the order of the calls, beside what the caller does next. work = NULL: the call
+** waits (on a GPU: the device's later work waits, not the host). ESHAPE and EDTYPE name both sides. */
 typedef enum { CAPL_REDUCE_SUM, CAPL_REDUCE_MEAN, CAPL_REDUCE_MAX } capl_reduction;
 typedef struct capl_work capl_work;
 
@@ -96,9 +97,10 @@ CAPL_API capl_status capl_work_wait(capl_work *work);
 /* Whether it is done, without waiting. */
 CAPL_API capl_status capl_work_done(capl_work *work, bool *done);
 
-/* What the collectives have moved so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one was
-** under way, waited = while the caller, or its GPU, waited for them. busy - waited was hidden behind computing. On a GPU both
-** tell of work that is over; busy = 0 once a step with collectives was recorded: its launches have no clock. */
+/* What the collectives have moved so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one
+** was under way, waited = while the caller, or its GPU, waited for them. busy - waited was hidden behind computing. On
+** a GPU both tell of work that is over; busy = 0 once a step with collectives was recorded: its launches have no
+** clock. */
 typedef struct {
   uint64_t calls, bytes;
   double busy, waited;
@@ -107,9 +109,9 @@ CAPL_API capl_status capl_world_traffic(capl_world *world, capl_traffic *out);
 
 /* ---- gradients in flat pieces (buckets.c) ------------------------------------------------------ */
 
-/* The gradients of many leaves, kept in a few flat tensors of f32 (f64), which ranks average one after the other, in an order
-** fixed before: the first ones while the backward pass still makes the last ones. A leaf without a gradient on one rank counts
-** as zeros there; without one on any rank it has none afterwards.
+/* The gradients of many leaves, kept in a few flat tensors of f32 (f64), which ranks average one after the other, in an
+** order fixed before: the first ones while the backward pass still makes the last ones. A leaf without a gradient on
+** one rank counts as zeros there; without one on any rank it has none afterwards.
 ** Every rank makes the same calls with leaves of the same sizes in the same order. */
 typedef struct capl_buckets capl_buckets;
 
@@ -120,8 +122,9 @@ typedef struct {
   void *user;
 } capl_buckets_options;
 
-/* leaves: in the order in which their gradients are expected, all on one device; held until capl_buckets_free. Gradients they
-** have move in; what buckets made earlier had of them, too. world may be NULL where options have average. */
+/* leaves: in the order in which their gradients are expected, all on one device; held until capl_buckets_free.
+** Gradients they have move in; what buckets made earlier had of them, too. world may be NULL where options have
+** average. */
 CAPL_API capl_status capl_buckets_new(capl_world *world, capl_tensor *const *leaves, int n,
                                       const capl_buckets_options *options, capl_buckets **out);
 /* The leaves keep their gradients. */
@@ -132,8 +135,9 @@ CAPL_API bool capl_buckets_fit(const capl_buckets *buckets, capl_tensor *const *
 CAPL_API capl_status capl_buckets_begin(capl_buckets *buckets);
 /* Sends what is left and waits: every leaf's gradient is the mean over the ranks. ESTATE if begin's pass has failed. */
 CAPL_API capl_status capl_buckets_finish(capl_buckets *buckets);
-/* Leaves that had no gradient on this rank: how many; and whether one has come from another rank, or none (grad = NULL).
-** look = false: as the last time, so that the host reads nothing. To be called after finish if the number is not 0. */
+/* Leaves that had no gradient on this rank: how many; and whether one has come from another rank, or none (grad =
+** NULL). look = false: as the last time, so that the host reads nothing. To be called after finish if the number is not
+** 0. */
 CAPL_API int capl_buckets_absent(const capl_buckets *buckets);
 CAPL_API capl_status capl_buckets_settle(capl_buckets *buckets, bool look);
 /* Whether a gradient was given to a leaf since finish. */
@@ -166,32 +170,36 @@ CAPL_API void capl_messages_free(capl_messages *messages);
 /* The number of the step this rank is in, for messages; CAPL_STEPS_OVER: its recipe has come to its end. */
 enum { CAPL_STEPS_OVER = -2 };
 CAPL_API void capl_world_step(capl_world *world, int64_t step);
-/* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it back. */
+/* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it
+** back. */
 CAPL_API void capl_world_hold(capl_world *world, const char *reason);
 /* Changes the seconds that a rank may keep the others waiting; 0 = 60. */
 CAPL_API void capl_world_watchdog(capl_world *world, double seconds);
-/* What the program does when a rank is lost and the job is over, from a thread of the engine: say prints it (on one rank
-** alone), end ends the process with that status: 75, or the lost rank's own when it ended with an error. Without them calls
-** that wait for the rank fail with EIO. Set before joining. */
+/* What the program does when a rank is lost and the job is over, from a thread of the engine: say prints it (on one
+** rank alone), end ends the process with that status: 75, or the lost rank's own when it ended with an error. Without
+** them calls that wait for the rank fail with EIO. Set before joining. */
 CAPL_API void capl_world_on_lost(void (*say)(const char *text, const char *hint), void (*end)(int status));
-/* This rank is about to end with an error whose first line is message; the others are told. -> whether it should print it:
-** false when rank 0 has ended with the very same one. true without a world. */
+/* This rank is about to end with an error whose first line is message; the others are told. -> whether it should print
+** it: false when rank 0 has ended with the very same one. true without a world. */
 CAPL_API bool capl_world_fail(int status, const char *message);
 
 /* ---- what a library of collectives offers ----------------------------------------------------- */
 
-/* One constant table; the library's function capl_collectives_entry gives it (libcapl_mpi: "mpi"; libcapl_cuda: "nccl").
-** Calls queue work and return; a ticket counts the calls of this state from 1 on. Memory is the caller's until its ticket is
-** done. Never called by a world of one. */
+/* One constant table; the library's function capl_collectives_entry gives it (libcapl_mpi: "mpi"; libcapl_cuda:
+** "nccl"). Calls queue work and return; a ticket counts the calls of this state from 1 on. Memory is the caller's until
+** its ticket is done. Never called by a world of one. */
 typedef struct {
   int abi; /* CAPL_COLLECTIVES_ABI, always first */
   const char *name;
   bool device_memory; /* works on a GPU's memory, in the order of its stream; else on the host's */
-  /* capl_world_tell works already where the launch is no MPI, for what ranks exchange before they can talk (NCCL's id). */
+  /* capl_world_tell works already where the launch is no MPI, for what ranks exchange before they can talk (NCCL's
+  ** id). */
   capl_status (*open)(capl_world *world, void **state);
-  capl_status (*all_reduce)(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction, int64_t *ticket);
+  capl_status (*all_reduce)(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction,
+                            int64_t *ticket);
   capl_status (*broadcast)(void *state, void *data, size_t bytes, int root, int64_t *ticket);
-  capl_status (*all_gather)(void *state, const void *in, void *out, size_t bytes, int64_t *ticket); /* bytes of one rank */
+  /* bytes of one rank */
+  capl_status (*all_gather)(void *state, const void *in, void *out, size_t bytes, int64_t *ticket);
   capl_status (*reduce_scatter)(void *state, const void *in, void *out, size_t count, capl_dtype dtype,
                                 capl_reduction reduction, int64_t *ticket); /* count of one rank */
   capl_status (*exchange)(void *state, int peer, const void *send, void *recv, size_t bytes, int64_t *ticket);
@@ -199,8 +207,8 @@ typedef struct {
   capl_status (*done)(void *state, int64_t ticket, bool *done); /* from any thread, never waits */
   void (*close)(void *state);
   void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
-  /* Optional: seconds so far in which at least one call was under way, and in which a device did nothing but wait for one (0:
-  ** the host waits). Both 0 when they cannot be told: calls of a recorded step have no clock. */
+  /* Optional: seconds so far in which at least one call was under way, and in which a device did nothing but wait for
+  ** one (0: the host waits). Both 0 when they cannot be told: calls of a recorded step have no clock. */
   capl_status (*busy)(void *state, double *seconds, double *waited);
   /* Optional: the library and its version, before open too. */
   const char *(*describe)(void);

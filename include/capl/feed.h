@@ -1,13 +1,13 @@
 /* feed.h -- batches made on a device whose memory the host cannot read.
 **
-** The loader's threads decode images and draw the random numbers; pixels travel as u8 levels, each with a row of numbers that says
-** how the device turns, colours and normalises it. One call makes a whole batch on the device. The levels come with the
-** batch (streamed: through a ring of staging buffers, by copies that overlap the arithmetic) or lie on the device since
-** the start (resident). Values are those of the loader on the CPU, bit for bit.
+** The loader's threads decode images and draw the random numbers; pixels travel as u8 levels, each with a row of
+** numbers that says how the device turns, colours and normalises it. One call makes a whole batch on the device. The
+** levels come with the batch (streamed: through a ring of staging buffers, by copies that overlap the arithmetic) or
+** lie on the device since the start (resident). Values are those of the loader on the CPU, bit for bit.
 **
-** A backend that can do this has one constant table of functions, capl_backend.feed. All of them are called from the one
-** thread that trains; a staging buffer is used like this: send, make, send, make ... and each waits on the device, not
-** on the host, for what it needs.
+** A backend that can do this has one constant table of functions, capl_backend.feed. All of them are called from the
+** one thread that trains; a staging buffer is used like this: send, make, send, make ... and each waits on the device,
+** not on the host, for what it needs.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_FEED_H
@@ -22,8 +22,8 @@ extern "C" {
 typedef struct capl_device capl_device;         /* backend.h */
 typedef struct capl_feed_stage capl_feed_stage; /* staging buffers of one loader; the backend's own */
 
-/* How one image of a batch is made. 96 bytes, the same on host and device. engine/data/augment.h says to the bit what is
-** done with it.
+/* How one image of a batch is made. 96 bytes, the same on host and device. engine/data/augment.h says to the bit what
+** is done with it.
 ** Output (x,y) reads from map[0]*x + map[1]*y + map[2], map[3]*x + map[4]*y + map[5], bilinear with 8-bit fractions;
 ** its level becomes clip(level * gain + lift), then noise is added; the value is level * scale[c] + shift[c]. */
 typedef struct {
@@ -60,7 +60,8 @@ typedef struct {
   int length;                         /* T, 0 = no labels */
   int pixel_bytes;                    /* of a source pixel: C, or 4 with the last one unused */
   size_t rows_at;                     /* of capl_feed_row [N] in the buffer */
-  int partner;                        /* > 0: row partner + n is of the image that image n is mixed with; partner >= N */
+  int partner;                        /* > 0: row partner + n is of the image that image n is mixed with; partner >=
+                                      ** N */
   bool more;                          /* of the following there is one for each row, in the buffer */
   size_t more_at;                     /* capl_feed_more */
   size_t tables_at;                   /* u8 [256], if filters: what each level becomes */

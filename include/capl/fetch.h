@@ -1,7 +1,7 @@
 /* fetch.h -- reading a single number of a device without waiting for it, and not running too far ahead of a device.
 **
-** A loss is the result of work that is queued; reading it at once makes the program wait until the device has nothing left
-** to do. A fetch queues the copy behind that work and is asked later. Devices in host memory answer at once.
+** A loss is the result of work that is queued; reading it at once makes the program wait until the device has nothing
+** left to do. A fetch queues the copy behind that work and is asked later. Devices in host memory answer at once.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_FETCH_H
@@ -25,7 +25,8 @@ typedef struct {
 CAPL_API capl_status capl_fetch_begin(const capl_tensor *t, capl_fetch *out);
 /* Whether the value has arrived. */
 CAPL_API capl_status capl_fetch_done(const capl_fetch *fetch, bool *done);
-/* The value; waits for it if need be. May be asked again, also after ESTATE: inside a captured step nothing can be waited for. */
+/* The value; waits for it if need be. May be asked again, also after ESTATE: inside a captured step nothing can be
+** waited for. */
 CAPL_API capl_status capl_fetch_value(capl_fetch *fetch, double *value);
 CAPL_API void capl_fetch_drop(capl_fetch *fetch);
 

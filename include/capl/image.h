@@ -29,11 +29,12 @@ CAPL_API capl_status capl_png_read(const char *path, int channels, capl_image *i
 /* The same from memory; name stands for the path in messages. */
 CAPL_API capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels,
                                      capl_image *image);
-/* The same for PNG or JPEG, whichever the first bytes are. JPEG: baseline and progressive; gray is its luma; turned upright
-** by its EXIF orientation; CMYK becomes RGB. EFORMAT also for damage that other readers pass over with gray pixels, and
-** for 12-bit, arithmetic and lossless coding. */
+/* The same for PNG or JPEG, whichever the first bytes are. JPEG: baseline and progressive; gray is its luma; turned
+** upright by its EXIF orientation; CMYK becomes RGB. EFORMAT also for damage that other readers pass over with gray
+** pixels, and for 12-bit, arithmetic and lossless coding. */
 CAPL_API capl_status capl_image_read(const char *path, int channels, capl_image *image);
-CAPL_API capl_status capl_image_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image);
+CAPL_API capl_status capl_image_decode(const void *bytes, size_t size, const char *name, int channels,
+                                       capl_image *image);
 
 typedef struct {
   const char *format;          /* "PNG", "JPEG"; constant */
@@ -43,7 +44,8 @@ typedef struct {
 /* What the header says; nothing is decoded. Errors as capl_image_decode. */
 CAPL_API capl_status capl_image_probe(const void *bytes, size_t size, const char *name, capl_image_info *info);
 /* The bytes of such a file. *bytes: caller frees with free(). EVALUE, ENOMEM. */
-CAPL_API capl_status capl_png_encode(const uint8_t *pixels, int width, int height, int channels, uint8_t **bytes, size_t *size);
+CAPL_API capl_status capl_png_encode(const uint8_t *pixels, int width, int height, int channels, uint8_t **bytes,
+                                     size_t *size);
 /* Writes H,W,channels u8 (1 or 3) to a temporary name and renames it. EIO, EVALUE. */
 CAPL_API capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, int height,
                                     int channels);

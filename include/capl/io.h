@@ -71,8 +71,8 @@ CAPL_API capl_status capl_model_save(const char *path, const capl_graph *graph, 
 /* Reads graph and meta data of any model. *meta_json: caller frees with free(). EIO; EFORMAT for damage or another
 ** version, with the file's name, and for weights that are not those that were saved (meta.json has their SHA-256). */
 CAPL_API capl_status capl_model_load(const char *path, capl_device *device, capl_graph **graph, char **meta_json);
-/* Its weights alone, checked likewise; also of a folder that has no more than weights.safetensors. *list: caller frees with
-** capl_named_tensors_free. */
+/* Its weights alone, checked likewise; also of a folder that has no more than weights.safetensors. *list: caller frees
+** with capl_named_tensors_free. */
 CAPL_API capl_status capl_model_weights(const char *path, capl_device *device, capl_named_tensor **list, int *n);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* loader.h -- batches: threads that read, augment and normalise samples ahead of time, in order.
 **
-** Batches are N,H,W,C. Every random choice is a Philox stream of (seed, epoch, sample), so a batch has the same bytes for any
-** number of workers, and 24 bytes of state resume a run exactly.
+** Batches are N,H,W,C. Every random choice is a Philox stream of (seed, epoch, sample), so a batch has the same bytes
+** for any number of workers, and 24 bytes of state resume a run exactly.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_LOADER_H
@@ -21,9 +21,9 @@ typedef enum {
   CAPL_NORM_MEAN_STD,    /* (x / 255 - mean[c]) / std[c] */
 } capl_norm;
 
-/* Where a loader keeps levels, labels and fields that are the same in every epoch, so that each is decoded once: nowhere; in
-** memory; in a file, which later runs use too; on the device. auto: on a device when they take at most a quarter of its
-** free memory, else in memory when they take at most half of what is available. */
+/* Where a loader keeps levels, labels and fields that are the same in every epoch, so that each is decoded once:
+** nowhere; in memory; in a file, which later runs use too; on the device. auto: on a device when they take at most a
+** quarter of its free memory, else in memory when they take at most half of what is available. */
 typedef enum { CAPL_CACHE_AUTO, CAPL_CACHE_NONE, CAPL_CACHE_RAM, CAPL_CACHE_DISK, CAPL_CACHE_DEVICE } capl_cache;
 
 typedef enum { CAPL_ON_ERROR_STOP, CAPL_ON_ERROR_SKIP } capl_on_error;
@@ -41,12 +41,14 @@ typedef struct {
   uint64_t seed;
   bool shuffle;   /* a new order each epoch, a function of (seed, epoch) */
   bool drop_last; /* false: the last batch of an epoch may be smaller; with several widths, the last of each */
-  int rank, world; /* batch t of all ranks is batch * world samples, of which this rank takes block number rank; 0, 0 = alone */
+  int rank, world; /* batch t of all ranks is batch * world samples, of which this rank takes block number rank; 0, 0
+                   ** = alone */
   bool once;       /* each sample is in one batch, as one rank alone makes them: ranks may get one batch less, or none.
                    ** false: all get equally many, and what the last ones lack of a round is shared out */
   int parts;       /* such a round is cut into so many parts of nearly one size, a multiple of world; 0 = world */
   capl_on_error on_error;
-  double max_bad; /* skip: an epoch fails that has met more bad samples than this share of its samples, one apart; 0 = 0.01 */
+  double max_bad; /* skip: an epoch fails that has met more bad samples than this share of its samples, one apart; 0
+                  ** = 0.01 */
   capl_pixel_type type;
   capl_norm norm; /* not for u8, which keeps its levels */
   float mean[3], std[3];
@@ -57,7 +59,8 @@ typedef struct {
   const struct capl_feed_ops *feed;    /* how it does that (feed.h), constant; NULL = the host makes them */
   const char *device_name;             /* for reports, constant */
   capl_cache cache;
-  const char *cache_dir; /* folder of files for disk; NULL = $XDG_CACHE_HOME/capl/data, else ~/.cache/capl/data. Copied */
+  const char *cache_dir; /* folder of files for disk; NULL = $XDG_CACHE_HOME/capl/data, else ~/.cache/capl/data.
+                         ** Copied */
   capl_pin pin;
   bool (*stop)(void); /* asked while a whole set is read; true gives up with EINTERRUPT. NULL = never */
 } capl_loader_options;
@@ -66,8 +69,8 @@ typedef struct capl_loader capl_loader;
 
 /* Borrowed from the loader until its next call that is not a getter. */
 typedef struct {
-  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them or the source
-                         ** has none */
+  const void *images;    /* (N,H,W,C) of the loader's pixel type, 64-byte aligned; NULL if a device makes them or the
+                         ** source has none */
   const int32_t *labels; /* (N,T); NULL if T = 0, or a device makes them */
   const int32_t *labels2; /* (N,T) of the samples that these are mixed with, and */
   const float *mix;       /* (N) the share of their own label; NULL unless an augmentation may mix */
@@ -100,7 +103,8 @@ typedef struct {
   uint64_t substituted;      /* of those samples, how many stand in for a bad one */
   uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get tells them */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
-  double seconds;            /* time from the beginning of each epoch to its end, as told: what wait_seconds is a share of */
+  double seconds;            /* time from the beginning of each epoch to its end, as told: what wait_seconds is a
+                             ** share of */
   double work_seconds;       /* time the threads spent making samples, estimated from one in 16 of them … */
   double augment_seconds;    /* … and of that in augmentation, normalising included */
 } capl_loader_stats;
@@ -122,8 +126,9 @@ CAPL_API capl_status capl_loader_next(capl_loader *loader, capl_batch *batch);
 CAPL_API capl_status capl_loader_make(capl_loader *loader, void *images, int32_t *labels);
 /* Likewise, but the batch stays the one to be made: for measuring. */
 CAPL_API capl_status capl_loader_make_once_more(capl_loader *loader, void *images, int32_t *labels);
-/* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why", and
-** behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on. Borrowed until the loader's next call. */
+/* How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why",
+** and behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch
+** on. Borrowed until the loader's next call. */
 CAPL_API const char *capl_loader_path(const capl_loader *loader);
 
 /* Samples this rank gets per epoch, all ranks together get, and this rank's batches. */
@@ -133,15 +138,16 @@ CAPL_API uint64_t capl_loader_batches(const capl_loader *loader);
 CAPL_API uint64_t capl_loader_batches_left(const capl_loader *loader); /* of the epoch that has begun */
 CAPL_API capl_source *capl_loader_source(const capl_loader *loader); /* borrowed */
 CAPL_API capl_pixel_type capl_loader_type(const capl_loader *loader);
-CAPL_API struct capl_device *capl_loader_device(const capl_loader *loader); /* that makes its batches; NULL = the host does */
+/* that makes its batches; NULL = the host does */
+CAPL_API struct capl_device *capl_loader_device(const capl_loader *loader);
 CAPL_API void capl_loader_state_get(const capl_loader *loader, capl_loader_state *state);
 /* Continues exactly where the state was taken, under the same source and options. EVALUE if the position is past
 ** the epoch's end. */
 CAPL_API capl_status capl_loader_state_set(capl_loader *loader, const capl_loader_state *state);
 CAPL_API void capl_loader_stats_get(capl_loader *loader, capl_loader_stats *stats);
 /* i-th bad sample in order of its number that the batches handed out so far, or the one that failed, needed: its id and
-** what was wrong (borrowed until the loader's next call that is not a getter). false when i is past the last. The list is
-** the same for any number of threads. */
+** what was wrong (borrowed until the loader's next call that is not a getter). false when i is past the last. The list
+** is the same for any number of threads. */
 CAPL_API bool capl_loader_bad_get(capl_loader *loader, uint32_t i, uint32_t *id, const char **message);
 
 /* Place position -> sample number: a bijection of [0, n) for each (seed, epoch). position < n. */

@@ -31,7 +31,8 @@ typedef struct {
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
-** version, or no reader of texts, with the file's name; EVALUE: unknown precision; EUNSUPPORTED: one that the device does not offer; ENOMEM. */
+** version, or no reader of texts, with the file's name; EVALUE: unknown precision; EUNSUPPORTED: one that the device
+** does not offer; ENOMEM. */
 CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
 CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 
@@ -40,7 +41,8 @@ typedef struct {
   int n_widths;                /* 0: all are stretched to width; else the widths that there are */
   const int *widths;           /* ascending, the last is width; borrowed from the model */
   int length_min, length;      /* characters of a text */
-  bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length` places */
+  bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length`
+                               ** places */
   const char *charset;         /* the characters, in the order of the classes; borrowed from the model */
   const char *precision;       /* what it computes in: "fp32", "bf16" or "fp16" */
 } capl_model_info;
@@ -52,8 +54,9 @@ typedef struct {
   const char *characters;      /* only these, of the charset; may hold ranges; NULL = all */
   int length_min, length_max;  /* characters of a text; 0 = any */
 } capl_model_decoding;
-/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a beam or lengths without CTC, characters that the
-** charset does not have, lengths that contradict each other or that no width has the time steps for; ENOMEM. */
+/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a beam or lengths without CTC, characters
+** that the charset does not have, lengths that contradict each other or that no width has the time steps for;
+** ENOMEM. */
 CAPL_API capl_status capl_model_decoding_set(capl_model *model, const capl_model_decoding *decoding);
 
 /* One image: a PNG file, or its levels in memory. */
@@ -68,7 +71,8 @@ enum { CAPL_READING_MAX = 256 }; /* characters; what a model reads beyond them i
 /* What was read off an image. */
 typedef struct {
   char text[CAPL_READING_MAX + 1]; /* "" if the image is bad */
-  double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text, over all its paths */
+  double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text,
+                                 ** over all its paths */
   float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
   int width, height;             /* px the image had */
   capl_status status;            /* CAPL_OK, or why this image could not be read */
@@ -82,11 +86,14 @@ CAPL_API capl_status capl_model_run(capl_model *model, const capl_model_image *i
 /* Many files: `workers` threads decode and resize while earlier images are computed. */
 typedef struct capl_model_files capl_model_files;
 
-/* paths: n PNG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must outlive it. */
+/* paths: n PNG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must outlive
+** it. */
 CAPL_API capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
                                             capl_model_files **files);
-/* Likewise the files of a source of files, which is kept; its labels and its size are not looked at. ESTATE: it has none. */
-CAPL_API capl_status capl_model_source_begin(capl_model *model, capl_source *source, int workers, capl_model_files **files);
+/* Likewise the files of a source of files, which is kept; its labels and its size are not looked at. ESTATE: it has
+** none. */
+CAPL_API capl_status capl_model_source_begin(capl_model *model, capl_source *source, int workers,
+                                             capl_model_files **files);
 /* The next batch, in the order of paths; *n = 0 after the last. Borrowed until the next call. */
 CAPL_API capl_status capl_model_files_next(capl_model_files *files, const capl_reading **readings, int *n);
 CAPL_API void capl_model_files_end(capl_model_files *files); /* NULL is fine */

@@ -107,8 +107,8 @@ struct capl_op {
   uint32_t save_in;  /* bit i: grad reads the values of input i (else only its shape) */
   uint32_t save_out; /* bit i: grad reads the values of output i */
   uint32_t index_outs; /* bit i: output i never carries a gradient */
-  int step_groups; /* optimiser steps: the inputs are that many groups of equal length, params, grads, states, and perhaps a
-                   ** control. All groups but grads are written, and the shadows of params (backend.h) */
+  int step_groups; /* optimiser steps: the inputs are that many groups of equal length, params, grads, states, and
+                   ** perhaps a control. All groups but grads are written, and the shadows of params (backend.h) */
 
   /* Checks the inputs against each other and describes the outputs. The only place for ESHAPE. */
   capl_status (*shape)(const capl_call *call, capl_out_spec *out);

@@ -1,9 +1,9 @@
 /* schedule.h -- stages of a run: how images are changed and how hard they are made, batch by batch.
 **
-** A loader with stages makes each batch by the stage its position belongs to. Positions are counted in steps, batches of
-** this rank since the beginning of epoch 1 (epoch 0 counts as epoch 1), so what a batch looks like is a function of
-** stages and position alone: the same for any number of workers, and after resuming. A stage may come in gradually: over
-** its ramp every range goes from what it was when the stage began to what the stage says.
+** A loader with stages makes each batch by the stage its position belongs to. Positions are counted in steps, batches
+** of this rank since the beginning of epoch 1 (epoch 0 counts as epoch 1), so what a batch looks like is a function of
+** stages and position alone: the same for any number of workers, and after resuming. A stage may come in gradually:
+** over its ramp every range goes from what it was when the stage began to what the stage says.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_SCHEDULE_H
@@ -47,10 +47,10 @@ typedef struct {
   capl_difficulty difficulty; /* lengths as characters, never 0, if the source has a difficulty */
 } capl_stage_values;
 
-/* Said between two batches: the stage (from 0), one that begins with a metric, begins. Batches may have been made ahead,
-** so it takes effect at a fixed distance, no matter how many were: *step, the first batch of it, is prefetch + 2 batches
-** away, or at the next epoch's beginning if that is nearer. EVALUE for a stage that is no such one, that has begun, or
-** that a later one has overtaken. */
+/* Said between two batches: the stage (from 0), one that begins with a metric, begins. Batches may have been made
+** ahead, so it takes effect at a fixed distance, no matter how many were: *step, the first batch of it, is prefetch + 2
+** batches away, or at the next epoch's beginning if that is nearer. EVALUE for a stage that is no such one, that has
+** begun, or that a later one has overtaken. */
 CAPL_API capl_status capl_loader_reached(capl_loader *loader, int stage, uint64_t *step);
 /* Steps at which the stages begin; UINT64_MAX for one that waits for its metric. since: capl_loader_stages numbers. */
 CAPL_API void capl_loader_since(const capl_loader *loader, uint64_t *since);

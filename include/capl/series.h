@@ -1,9 +1,9 @@
 /* series.h -- time series: tables with a key that only grows, cut into windows, and one that is made up.
 **
 ** A series is sorted by its key, checked, split by time into train, val and test, filled where numbers are missing, and
-** scaled by what train alone says. Each part is a source (data.h) without images: field "input" (T,F) holds the features
-** of T rows, field "value" (1) the target `horizon` rows after the last of them. No window reaches over the border of
-** its part, so a part of n rows has n - T - horizon + 1 of them at most.
+** scaled by what train alone says. Each part is a source (data.h) without images: field "input" (T,F) holds the
+** features of T rows, field "value" (1) the target `horizon` rows after the last of them. No window reaches over the
+** border of its part, so a part of n rows has n - T - horizon + 1 of them at most.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_SERIES_H
@@ -41,12 +41,13 @@ typedef struct capl_series capl_series; /* immutable once made */
 typedef enum { CAPL_SERIES_TRAIN, CAPL_SERIES_VAL, CAPL_SERIES_TEST, CAPL_SERIES_PARTS } capl_series_part;
 
 /* From a CSV file, or from a table. *series: caller unrefs.
-** EIO; EFORMAT naming file and line: no CSV, a key that is no date or number, one that occurs twice, a number that is none or
-** above 1e30;
-** EVALUE: no such column (the nearest is named), shares outside 0..1, a part too short for a window, a column without any
-** number in train; ENOMEM. */
+** EIO; EFORMAT naming file and line: no CSV, a key that is no date or number, one that occurs twice, a number that is
+** none or above 1e30;
+** EVALUE: no such column (the nearest is named), shares outside 0..1, a part too short for a window, a column without
+** any number in train; ENOMEM. */
 CAPL_API capl_status capl_series_read(const char *path, const capl_series_options *options, capl_series **series);
-CAPL_API capl_status capl_series_from(const capl_series_table *table, const capl_series_options *options, capl_series **series);
+CAPL_API capl_status capl_series_from(const capl_series_table *table, const capl_series_options *options,
+                                      capl_series **series);
 CAPL_API capl_series *capl_series_ref(capl_series *series);
 CAPL_API void capl_series_unref(capl_series *series); /* NULL is fine */
 

@@ -1,7 +1,7 @@
 /* source.h -- what gives samples: folders, lists, LMDB databases, arrays, parts of other sources.
 **
-** A source answers "give me sample id of epoch e". Everything here works on raw buffers and knows no tensor. Images are H,W,C
-** u8 in memory (C = 1 gray, 3 RGB).
+** A source answers "give me sample id of epoch e". Everything here works on raw buffers and knows no tensor. Images are
+** H,W,C u8 in memory (C = 1 gray, 3 RGB).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_SOURCE_H
@@ -19,8 +19,8 @@ enum { CAPL_WIDTHS_MAX = 16 }; /* widths that images of one source may have */
 /* How hard an image is, between the easiest and what the generator's options say. */
 typedef struct {
   int length_lo, length_hi; /* characters, within the generator's range; 0 = its own end of it */
-  float charset_share;      /* how many of the charset's letters occur, 0 (one of them) .. 1 (all); smaller sets are parts
-                            ** of larger ones, and the same for every seed */
+  float charset_share;      /* how many of the charset's letters occur, 0 (one of them) .. 1 (all); smaller sets are
+                            ** parts of larger ones, and the same for every seed */
   float noise;              /* 0..1 of the lines, dots, arcs and particles */
   float warp;               /* 0..1 of turning and of pushing letters out of shape */
 } capl_difficulty;
@@ -52,8 +52,8 @@ typedef struct {
 ** EIO if dir cannot be listed; EVALUE if it holds none or an option is out of range. */
 CAPL_API capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options,
                                             capl_source **source);
-/* How many images of kinds that are not read (GIF, WebP, BMP …) lie in a folder beside those of its source, and the path of
-** the first of them below it, borrowed; 0 and NULL for other sources. */
+/* How many images of kinds that are not read (GIF, WebP, BMP …) lie in a folder beside those of its source, and the
+** path of the first of them below it, borrowed; 0 and NULL for other sources. */
 CAPL_API uint32_t capl_source_left_out(const capl_source *source, const char **first);
 
 typedef enum { CAPL_LIST_AUTO, CAPL_LIST_TSV, CAPL_LIST_JSONL, CAPL_LIST_CSV } capl_list_format;
@@ -79,10 +79,10 @@ typedef struct {
 } capl_lmdb_options;
 
 /* The records of an LMDB database in the convention of text recognition: num-samples, and for each i from 1 on
-** image-%09d, a PNG or JPEG file, and label-%09d. path: the database's folder, or its file. All of it is read here, by a
-** process of its own, for liblmdb does not survive every file.
-** EIO if it cannot be read; EFORMAT for another kind of file, a damaged one (naming the record), a missing record, a wrong
-** num-samples; EVALUE if it is empty; EUNSUPPORTED if the program capl-lmdb is missing. */
+** image-%09d, a PNG or JPEG file, and label-%09d. path: the database's folder, or its file. All of it is read here, by
+** a process of its own, for liblmdb does not survive every file.
+** EIO if it cannot be read; EFORMAT for another kind of file, a damaged one (naming the record), a missing record, a
+** wrong num-samples; EVALUE if it is empty; EUNSUPPORTED if the program capl-lmdb is missing. */
 CAPL_API capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *options, capl_source **source);
 
 /* Writes such a database: the folder dir appears whole at the commit, or not at all. One thread at a time. */
@@ -96,7 +96,8 @@ CAPL_API capl_status capl_lmdb_append(capl_lmdb_writer *writer, const void *imag
 CAPL_API capl_status capl_lmdb_commit(capl_lmdb_writer *writer);
 /* What is not committed is removed. NULL is fine. */
 CAPL_API void capl_lmdb_free(capl_lmdb_writer *writer);
-/* All samples of a source of files as they are, with their texts. Errors also as capl_image_probe. stop: may be NULL. */
+/* All samples of a source of files as they are, with their texts. Errors also as capl_image_probe. stop: may be
+** NULL. */
 CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (*stop)(void));
 
 /* The samples id[0..count) of parent, in that order; holds a reference to it. Labels set here are set there.
@@ -112,15 +113,18 @@ CAPL_API uint32_t capl_source_count(const capl_source *source);
 CAPL_API int capl_source_width(const capl_source *source);
 CAPL_API int capl_source_height(const capl_source *source);
 CAPL_API int capl_source_channels(const capl_source *source);
-/* Ascending px that its images may have, of which capl_source_width is the last; *n = 0: all are that wide. Borrowed. */
+/* Ascending px that its images may have, of which capl_source_width is the last; *n = 0: all are that wide.
+** Borrowed. */
 CAPL_API const int *capl_source_widths(const capl_source *source, int *n);
 /* px of the width that sample id has in a batch, and bytes of its pixels (H,W,C). */
 CAPL_API int capl_source_width_of(const capl_source *source, uint32_t id);
 CAPL_API size_t capl_source_pixels_bytes(const capl_source *source, uint32_t id);
-/* Images that are squeezed because they are wider than the widest; the widest of them is *id, *px at the source's height. */
+/* Images that are squeezed because they are wider than the widest; the widest of them is *id, *px at the source's
+** height. */
 CAPL_API uint32_t capl_source_squeezed(const capl_source *source, uint32_t *id, int *px);
 CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = no labels */
-CAPL_API int capl_source_length_min(const capl_source *source);      /* characters of the shortest text there may be; <= T */
+/* characters of the shortest text there may be; <= T */
+CAPL_API int capl_source_length_min(const capl_source *source);
 CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
 CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
 /* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
@@ -130,24 +134,27 @@ CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
 CAPL_API capl_status capl_source_set_label(capl_source *source, uint32_t i, const char *text);
 /* The label of sample i as it was given, NULL = none was. Borrowed until one is set. */
 CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
-/* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE, ENOMEM. */
+/* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE,
+** ENOMEM. */
 CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
 /* Every character of the labels that were given, sorted bytewise, "" = there is none. */
 CAPL_API void capl_source_characters(const capl_source *source, char characters[256]);
-/* Holds the labels of a source of files that was opened without a charset against one. Not while a loader runs; parts of
-** the source that were made before stay as they are. ESTATE for other sources; EVALUE as opening. */
+/* Holds the labels of a source of files that was opened without a charset against one. Not while a loader runs; parts
+** of the source that were made before stay as they are. ESTATE for other sources; EVALUE as opening. */
 CAPL_API capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length);
 /* Narrows the length of labels to what the good ones of a source of files have; as it was when none is good. */
 CAPL_API capl_status capl_source_fit_length(capl_source *source);
 /* What is wrong with sample i's label: EVALUE as capl_source_set_label, ESTATE if it has none. */
 CAPL_API capl_status capl_source_check_label(const capl_source *source, uint32_t i);
-/* A number in [0, 1) that depends on the bytes of sample i's file alone, evenly spread: files with a share below 0.1 are
-** a tenth of all, always the same ones, and never hold a copy of another part's. EIO; ESTATE for a source without files. */
+/* A number in [0, 1) that depends on the bytes of sample i's file alone, evenly spread: files with a share below 0.1
+** are a tenth of all, always the same ones, and never hold a copy of another part's. EIO; ESTATE for a source without
+** files. */
 CAPL_API capl_status capl_source_share(capl_source *source, uint32_t i, double *share);
 /* The same of any bytes, such as the name of a group. */
 CAPL_API double capl_share_of(const void *bytes, size_t size);
-/* What would change the samples, as 16 hexadecimal digits: names, sizes and times of files, what a generator was asked for, its
-** fonts and first samples. Two runs on one machine that tell the same had the same data. EIO, ENOMEM; what reading raises. */
+/* What would change the samples, as 16 hexadecimal digits: names, sizes and times of files, what a generator was asked
+** for, its fonts and first samples. Two runs on one machine that tell the same had the same data. EIO, ENOMEM; what
+** reading raises. */
 enum { CAPL_SOURCE_HASH_TEXT = 17 };
 CAPL_API capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEXT]);
 
@@ -168,16 +175,17 @@ typedef struct {
   int width, height, channels; /* as its header says */
   uint64_t bytes;
   uint64_t content, pixels;    /* hashes: of the file, of the image as RGB (if it was decoded) */
-  /* If it was decoded: by how much pixels differ from the median of the image's border, on average, in levels: the luma of
-  ** darker ones, of lighter ones, and of all in their channel that differs most. */
+  /* If it was decoded: by how much pixels differ from the median of the image's border, on average, in levels: the luma
+  ** of darker ones, of lighter ones, and of all in their channel that differs most. */
   float darker, lighter, differ;
   char *message;               /* what is wrong with it; NULL = nothing */
 } capl_file_facts;
 
 typedef struct capl_scan capl_scan;
 
-/* Looks at every file of a source; pixels: decodes them too. threads: 0 = the calling one alone. stop: asked now and then,
-** true gives up with EINTERRUPT; NULL = never. *scan: caller frees. ESTATE for a source without files; EVALUE; ENOMEM. */
+/* Looks at every file of a source; pixels: decodes them too. threads: 0 = the calling one alone. stop: asked now and
+** then, true gives up with EINTERRUPT; NULL = never. *scan: caller frees. ESTATE for a source without files; EVALUE;
+** ENOMEM. */
 CAPL_API capl_status capl_scan_new(capl_source *source, bool pixels, int threads, bool (*stop)(void), capl_scan **scan);
 CAPL_API void capl_scan_free(capl_scan *scan); /* NULL is fine */
 /* NULL past the last. Borrowed. */
@@ -190,7 +198,8 @@ typedef struct {
 /* Samples of scan b that scan a has too; b NULL: samples of a that are the same as an earlier one. By their bytes, or
 ** (pixels) by what is seen where the bytes differ; those of equal hashes are read again for it. Sorted by id. *pairs:
 ** caller frees with free(). ESTATE; EIO, EFORMAT: a file that cannot be read any more; ENOMEM. */
-CAPL_API capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, capl_same **pairs, uint32_t *n);
+CAPL_API capl_status capl_scan_same(const capl_scan *a, const capl_scan *b, bool pixels, capl_same **pairs,
+                                    uint32_t *n);
 
 /* ---- samples ----------------------------------------------------------------------------------------- */
 

@@ -1,7 +1,7 @@
 /* synth.h -- what draws data, as libcapl_synth: captchas, slider captchas, faces, a series of fine dust.
 **
-** A drawn sample is a pure function of the options, a seed and its number: sample id of epoch e is picture e * 2^32 + id. The
-** bytes are the same for any number of threads and on every machine.
+** A drawn sample is a pure function of the options, a seed and its number: sample id of epoch e is picture e * 2^32 +
+** id. The bytes are the same for any number of threads and on every machine.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_SYNTH_H
@@ -40,9 +40,10 @@ typedef struct {
   int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = the preset's */
   int length_max;      /* each image has length..length_max of them, uniformly; 0 = length */
   int width, height;   /* px; 0 = the preset's */
-  bool grows;          /* longer texts have wider images: width is that of texts of the preset's own length, others' is in
-                       ** proportion to their characters */
-  const char *fonts[CAPL_FONTS_MAX]; /* until NULL: paths of TrueType files, or bare names of installed ones. Each letter is
+  bool grows;          /* longer texts have wider images: width is that of texts of the preset's own length, others'
+                       ** is in proportion to their characters */
+  const char *fonts[CAPL_FONTS_MAX]; /* until NULL: paths of TrueType files, or bare names of installed ones. Each
+                                     ** letter is
                                      ** of one of them. None = the preset's own, of which Noto Mono may be replaced
                                      ** by $CAPL_FONT */
   const char *often;   /* characters of the charset that come more often than the others; NULL = none */
@@ -90,14 +91,15 @@ CAPL_API void capl_captcha_unref(capl_captcha *gen); /* NULL is fine */
 CAPL_API capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index,
                                        int channels, uint8_t *pixels, int32_t *labels);
 
-/* The same at a difficulty, which is part of what the image is a function of; NULL = {0, 0, 1, 1, 1}, all as the options
-** say. EVALUE for a length outside the generator's range or a share outside 0..1. */
+/* The same at a difficulty, which is part of what the image is a function of; NULL = {0, 0, 1, 1, 1}, all as the
+** options say. EVALUE for a length outside the generator's range or a share outside 0..1. */
 CAPL_API capl_status capl_captcha_draw_at(const capl_captcha *gen, uint64_t seed, uint64_t index,
                                           const capl_difficulty *difficulty, int channels, uint8_t *pixels,
                                           int32_t *labels);
-/* The generator that draws an image, and says how wide it is: gen itself, or, where longer texts have wider images, that of
-** the image's text. Borrowed. Pixels and labels of draw are for its width and gen's length. */
-CAPL_API const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64_t seed, uint64_t index, const capl_difficulty *difficulty);
+/* The generator that draws an image, and says how wide it is: gen itself, or, where longer texts have wider images,
+** that of the image's text. Borrowed. Pixels and labels of draw are for its width and gen's length. */
+CAPL_API const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64_t seed, uint64_t index,
+                                                 const capl_difficulty *difficulty);
 /* px that images may have: ascending, at most CAPL_LABEL_MAX. Returns how many. */
 CAPL_API int capl_captcha_widths(const capl_captcha *gen, int widths[CAPL_LABEL_MAX]);
 /* Spells labels out into text (capl_captcha_length(gen) + 1 bytes); returns the number of characters. */
@@ -118,7 +120,8 @@ CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
                                        int threads, bool (*stop)(void));
 
-/* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and _append. */
+/* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and
+** _append. */
 CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
                                        bool (*stop)(void));
 /* Version of FreeType in use, as 2.12.1: with the font file, what images depend on beside their options. */
@@ -129,11 +132,11 @@ CAPL_API const char *capl_freetype_version(void);
 ** epoch, 0 = 2^32 - 1. Holds a reference to gen. */
 CAPL_API capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count,
                                              bool fixed, capl_source **source);
-/* The same of images of several widths (the gen's options say grows): each is filled up on the right with the median of its
-** right edge to the smallest of n ascending widths that holds it. A sample's text is as long in every epoch, unless a
-** difficulty wants it otherwise. EVALUE: one is wider than all; count is 0. */
-CAPL_API capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count, bool fixed,
-                                                    const int *widths, int n, capl_source **source);
+/* The same of images of several widths (the gen's options say grows): each is filled up on the right with the median of
+** its right edge to the smallest of n ascending widths that holds it. A sample's text is as long in every epoch, unless
+** a difficulty wants it otherwise. EVALUE: one is wider than all; count is 0. */
+CAPL_API capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int channels, uint32_t count,
+                                                    bool fixed, const int *widths, int n, capl_source **source);
 
 /* ---- scenes ------------------------------------------------------------------------------------------ */
 
@@ -191,10 +194,11 @@ typedef struct {
 } capl_slider_options;
 
 /* A picture with a gap and the piece that was cut from it, on the same height at the left, at any fraction of a pixel.
-** Fields: points (4,3): gap, piece, two decoys: their centres of mass; boxes (4,5): the same four, class 0 gap, 1 piece,
-** 2 decoy; angle (1): degrees by which the gap is turned, positive = counter-clockwise; facts (4): background, shape,
-** size in px, confusions as bits. options may be NULL. EVALUE for an option out of range. */
-CAPL_API capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set, capl_source **source);
+** Fields: points (4,3): gap, piece, two decoys: their centres of mass; boxes (4,5): the same four, class 0 gap, 1
+** piece, 2 decoy; angle (1): degrees by which the gap is turned, positive = counter-clockwise; facts (4): background,
+** shape, size in px, confusions as bits. options may be NULL. EVALUE for an option out of range. */
+CAPL_API capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set,
+                                            capl_source **source);
 /* i-th name, NULL past the last. */
 CAPL_API const char *capl_slider_shape_name(int i);
 CAPL_API const char *capl_slider_confusion_name(int i);
@@ -218,9 +222,9 @@ enum {
   CAPL_FACE_CLASSES
 };
 
-/* Drawn faces with a mask of 19 classes that fits them to the pixel: field mask (H,W). size: px of both sides, 64..1024;
-** 0 = 512. The classes are as uneven as in photographs: background, hair and skin cover most, hats and necklaces are
-** rare. EVALUE. */
+/* Drawn faces with a mask of 19 classes that fits them to the pixel: field mask (H,W). size: px of both sides,
+** 64..1024; 0 = 512. The classes are as uneven as in photographs: background, hair and skin cover most, hats and
+** necklaces are rare. EVALUE. */
 CAPL_API capl_status capl_source_faces_new(int size, const capl_scene_set *set, capl_source **source);
 /* i-th class's name, NULL past the last. */
 CAPL_API const char *capl_face_class_name(int i);
@@ -229,8 +233,8 @@ CAPL_API const char *capl_face_class_name(int i);
 
 /* Writes samples 0..n-1 of epoch 0 with `threads` threads (0 = the calling thread): dir/INDEX.png (zero-padded), their
 ** masks as dir/INDEX_mask.png (gray, level = class), and their other fields in dir/labels.jsonl, one object a line:
-** {"file": "07.png", "points": [[x, y, 1], …], …}. dir is made if its parent exists; each file appears whole or not at all.
-** EIO naming the file; EVALUE; ENOMEM. */
+** {"file": "07.png", "points": [[x, y, 1], …], …}. dir is made if its parent exists; each file appears whole or not at
+** all. EIO naming the file; EVALUE; ENOMEM. */
 CAPL_API capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads);
 
 /* ---- a series made up ------------------------------------------------------------------------ */
@@ -250,10 +254,11 @@ enum {
 };
 
 CAPL_API const char *capl_pm25_column(int i); /* NULL past the last */
-/* days (1..CAPL_PM25_DAYS_MAX) from 2015-01-01 on. value: (days, CAPL_PM25_COLUMNS); date: (days) texts such as 2015-01-01.
-** The logarithm of pm25 is highest in winter, a little lower at weekends, falls by a quarter over ten years, remembers the day
-** before, falls with wind, rain and a high boundary layer, rises with humidity and while the air stands still for days,
-** mostly in winter; mean 45..55, within 3..400. The same numbers on every machine. EVALUE. */
+/* days (1..CAPL_PM25_DAYS_MAX) from 2015-01-01 on. value: (days, CAPL_PM25_COLUMNS); date: (days) texts such as
+** 2015-01-01. The logarithm of pm25 is highest in winter, a little lower at weekends, falls by a quarter over ten
+** years, remembers the day before, falls with wind, rain and a high boundary layer, rises with humidity and while the
+** air stands still for days, mostly in winter; mean 45..55, within 3..400. The same numbers on every machine.
+** EVALUE. */
 CAPL_API capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*date)[11]);
 
 #ifdef __cplusplus

@@ -49,8 +49,8 @@ CAPL_API bool capl_grad_enabled(void);
 ** (f32; f64 for f64 leaves). seed: gradient of loss itself, e.g. a loss scale; 1 usually.
 ** ESHAPE if loss is no scalar; ESTATE if it has no history or its history was used already. */
 CAPL_API capl_status capl_backward(capl_tensor *loss, double seed);
-/* The same from a seed in the memory of loss's device, one floating-point number of any dtype: nothing waits for it, and
-** a step that is replayed starts from what it holds then. */
+/* The same from a seed in the memory of loss's device, one floating-point number of any dtype: nothing waits for it,
+** and a step that is replayed starts from what it holds then. */
 CAPL_API capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed);
 
 /* Runs a part of the forward pass again: gives n_out new references in out, recorded. in: the part's inputs with their
@@ -58,25 +58,26 @@ CAPL_API capl_status capl_backward_from(capl_tensor *loss, capl_tensor *seed);
 typedef capl_status (*capl_segment_fn)(void *user, capl_tensor *const *in, int n_in, capl_tensor **out, int n_out);
 
 /* Records a part of the forward pass as one node that keeps its inputs only (gradient checkpointing). The part ran with
-** recording off and gave out, outside the tape; these become its outputs. In the backward pass fn runs it again under the
-** present autocast, and gradients flow through it in the order in which they would have without. user: freed by drop when
-** it is not needed any more, also on failure. ENOMEM. */
+** recording off and gave out, outside the tape; these become its outputs. In the backward pass fn runs it again under
+** the present autocast, and gradients flow through it in the order in which they would have without. user: freed by
+** drop when it is not needed any more, also on failure. ENOMEM. */
 CAPL_API capl_status capl_segment_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
                                          capl_segment_fn fn, void *user, void (*drop)(void *user));
-/* Records a function whose gradient rule is fn: from the gradients of its outputs (NULL = none wanted), given as fn's in, those of
-** its inputs, as fn's out: new references of their sizes, NULL = none. out: made by the caller with recording off, outside the
-** tape. user as above. */
+/* Records a function whose gradient rule is fn: from the gradients of its outputs (NULL = none wanted), given as fn's
+** in, those of its inputs, as fn's out: new references of their sizes, NULL = none. out: made by the caller with
+** recording off, outside the tape. user as above. */
 CAPL_API capl_status capl_gradient_record(capl_tensor *const *in, int n_in, capl_tensor *const *out, int n_out,
                                           capl_segment_fn fn, void *user, void (*drop)(void *user));
-/* From on = true on, calls that would be recorded if recording were on are noted. Returns whether there were any since the
-** last call. */
+/* From on = true on, calls that would be recorded if recording were on are noted. Returns whether there were any since
+** the last call. */
 CAPL_API bool capl_grad_note(bool on);
 
 /* Whether a call among those recorded for t read or made a tensor of dtype: with f16 gradients want a loss scale. */
 CAPL_API capl_status capl_history_has(const capl_tensor *t, capl_dtype dtype, bool *out);
 
-/* A place for the gradient of a leaf, among others that travel together. Whoever makes slots points leaf.slot at them, and
-** takes that back before they go. What backward gives the leaf is then written into home, which becomes leaf.grad. */
+/* A place for the gradient of a leaf, among others that travel together. Whoever makes slots points leaf.slot at them,
+** and takes that back before they go. What backward gives the leaf is then written into home, which becomes
+** leaf.grad. */
 typedef struct capl_grad_slot {
   capl_tensor *home; /* f32 (f64), the leaf's sizes */
   const void *owner;
@@ -85,8 +86,8 @@ typedef struct capl_grad_slot {
   bool fresh;  /* something was given since the owner last cleared this */
 } capl_grad_slot;
 
-/* The owner's slots are counted in the next backward pass of this thread. ready(owner, slot): nothing of that pass can reach
-** the slot any more. ready(owner, NULL): look at all of them; those with pending == 0 are done. */
+/* The owner's slots are counted in the next backward pass of this thread. ready(owner, slot): nothing of that pass can
+** reach the slot any more. ready(owner, NULL): look at all of them; those with pending == 0 are done. */
 typedef capl_status (*capl_grad_ready)(void *owner, capl_grad_slot *slot);
 CAPL_API void capl_grad_listen(void *owner, capl_grad_ready ready);
 

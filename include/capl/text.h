@@ -1,9 +1,9 @@
 /* text.h -- from class scores per time step to a text: CTC decoding.
 **
-** A path chooses a class at each time step; joining equal neighbours and dropping blanks makes it a text. Greedy decoding
-** reads the most probable path, a beam search looks for the text whose paths are most probable together. Both keep to
-** limits: which characters there are, how many, and which ones at each place. Scores may be logits or log probabilities;
-** they are normalised here. Memory is that of one call.
+** A path chooses a class at each time step; joining equal neighbours and dropping blanks makes it a text. Greedy
+** decoding reads the most probable path, a beam search looks for the text whose paths are most probable together. Both
+** keep to limits: which characters there are, how many, and which ones at each place. Scores may be logits or log
+** probabilities; they are normalised here. Memory is that of one call.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TEXT_H
@@ -43,13 +43,13 @@ typedef struct {
 } capl_ctc_text;
 
 /* The most probable path within limits (NULL = none), read as a text.
-** EVALUE: a score that is NaN or +infinity, a time step without a possible class, limits that contradict each other or that
-** no text of T steps keeps to. ENOMEM: limits of length take T * (length + 1) * K numbers. */
+** EVALUE: a score that is NaN or +infinity, a time step without a possible class, limits that contradict each other or
+** that no text of T steps keeps to. ENOMEM: limits of length take T * (length + 1) * K numbers. */
 CAPL_API capl_status capl_ctc_greedy(const capl_ctc_scores *s, const capl_ctc_limits *limits, capl_ctc_text *out);
 
 /* Prefix beam search. width: texts that go on at each step; top: classes that each may go on with, 0 = all.
-** The up to n best texts found, the best one first, *found of them: at least one, and never less probable than greedy's.
-** Errors as above; EVALUE for width < 1 or n < 1. */
+** The up to n best texts found, the best one first, *found of them: at least one, and never less probable than
+** greedy's. Errors as above; EVALUE for width < 1 or n < 1. */
 CAPL_API capl_status capl_ctc_beam(const capl_ctc_scores *s, const capl_ctc_limits *limits, int64_t width, int64_t top,
                                    int64_t n, capl_ctc_text *out, int64_t *found);
 

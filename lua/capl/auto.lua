@@ -9,7 +9,8 @@ local auto = {}
 --- Device of this run: "cpu", "cuda:0" …
 function auto.device() return (core.device()) end
 
---- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu, unless a plan says what meta stands for).
+--- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu, unless a plan says what meta
+-- stands for).
 function auto.kind()
   if precision.planned then return precision.planned.kind end
   return auto.device():match("^cuda") or "cpu"

@@ -1,7 +1,7 @@
 -- capture.lua: capl.capture(step): a training step that a GPU replays as one graph, without its Lua.
 --
--- The first calls run as they are and are watched: a step whose ops, shapes or numbers change is refused. Then one call is
--- recorded, with its own memory; later ones copy their arguments into fixed tensors, set what lives in device memory
+-- The first calls run as they are and are watched: a step whose ops, shapes or numbers change is refused. Then one call
+-- is recorded, with its own memory; later ones copy their arguments into fixed tensors, set what lives in device memory
 -- (learning rate, dropout's offset) and launch the recording. Devices without graphs make the same checks and run on.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -14,7 +14,8 @@ local settings = require "nn.settings"
 local tensor = require "tensor"
 
 local OP = "capture"
-local MOST = 32 -- kinds of calls: combinations of shapes and modes; 16 widths of images, each with a whole and a last batch
+-- kinds of calls: combinations of shapes and modes; 16 widths of images, each with a whole and a last batch
+local MOST = 32
 local TRIES = 3 -- captures that may lack memory: the plain steps between them leave more of it in the cache
 local LOST = 8 -- times that a step may find no memory beside recordings of other kinds until they are given up
 local DEPTH = 4 -- of tables among the arguments
@@ -371,7 +372,8 @@ function Captured:call(args)
       self:too_many(args)
       return self:plain(args)
     end
-    kind = {key = args.key, objects = {}, watch = core.watch(self.device), calls = 0, alike = 0, structure = core.structure()}
+    kind = {key = args.key, objects = {}, watch = core.watch(self.device), calls = 0, alike = 0,
+      structure = core.structure()}
     table.insert(self.kinds, kind)
   end
   self.at_work = kind
@@ -421,25 +423,28 @@ end
 
 Captured.__tostring = function(self)
   local state = self:state()
-  return ("captured step (%d kinds of calls, %d recorded, %d replays)"):format(state.kinds, state.captured, state.replays)
+  return ("captured step (%d kinds of calls, %d recorded, %d replays)"):format(state.kinds, state.captured,
+    state.replays)
 end
 
 --- A step that a GPU replays as one CUDA graph: no Lua, no launches, no allocations in between.
--- in   step: a function of tensors (also inside tables) that returns tensors, e.g. the loss; it does the whole training step:
---      forward, backward, optimiser
+-- in   step: a function of tensors (also inside tables) that returns tensors, e.g. the loss; it does the whole training
+--      step: forward, backward, optimiser
 -- opts strict = true: what cannot be captured is an error; false: one line says why, and the step runs as it is
--- out  a function with the same arguments and results; its calls 1 and 2 run plainly and are compared, call 3 is recorded
--- errs state, naming the recipe's line: op list, shapes or numbers that differ between two calls; item(), tolist() and other
---      reads by the host inside; values from the host inside; more than 32 combinations of shapes and train/eval modes
--- A result is a copy: the next call does not change it. Learning rates, loss scale, dropout and counters go on as in plain
--- steps. On the CPU the checks are the same, and every call runs plainly.
+-- out  a function with the same arguments and results; its calls 1 and 2 run plainly and are compared, call 3 is
+--      recorded
+-- errs state, naming the recipe's line: op list, shapes or numbers that differ between two calls; item(), tolist() and
+--      other reads by the host inside; values from the host inside; more than 32 combinations of shapes and train/eval
+--      modes
+-- A result is a copy: the next call does not change it. Learning rates, loss scale, dropout and counters go on as in
+-- plain steps. On the CPU the checks are the same, and every call runs plainly.
 -- eg   local step = capl.capture(function(x) return x * 2 end) return step(capl.ones(1)):item()  --> 2
 local function capture(step, opts)
   check.arg(1, OP, "function", step)
   local o = check.options(OP, {{"strict", "boolean", default = true}}, opts)
   local device = core.device()
-  local self = setmetatable({step = step, strict = o.strict, device = device, can = core.can_capture(device), kinds = {},
-    replays = 0, lost = 0}, Captured)
+  local self = setmetatable({step = step, strict = o.strict, device = device, can = core.can_capture(device),
+    kinds = {}, replays = 0, lost = 0}, Captured)
   all[self] = true
   return self
 end

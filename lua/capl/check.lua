@@ -9,8 +9,9 @@ local check = {}
 -- Switches of other engines that capl has no off for.
 local always_on = {
   channels_last = "images are N,H,W,C in memory", memory_format = "images are N,H,W,C in memory",
-  persistent_workers = "loader threads live as long as their loader", pin_memory = "batches are copied from fixed memory",
-  set_to_none = "zero_grad releases the gradients", non_blocking = "copies never wait",
+  persistent_workers = "loader threads live as long as their loader",
+  pin_memory = "batches are copied from fixed memory", set_to_none = "zero_grad releases the gradients",
+  non_blocking = "copies never wait",
 }
 
 local function names_of(spec)
@@ -149,8 +150,8 @@ end
 
 --- Reads arguments given by position and in a last table of options into one table by name.
 -- in   spec: list of {name, type, …, default = v, required = true}, in positional order; spec.positional = how many
---      may come by position (all unless said). Types are core.typename's, and "whole". The range of a number: from or above,
---      to or below; of a list of numbers, with count = how many, that of each.
+--      may come by position (all unless said). Types are core.typename's, and "whole". The range of a number: from or
+--      above, to or below; of a list of numbers, with count = how many, that of each.
 -- errs value: unknown name, wrong type, out of its range, a required one missing, too many
 function check.arguments(op, spec, ...)
   if asked then asked(spec) end
@@ -226,7 +227,9 @@ end
 function check.list(op, list, hint)
   local n = 0
   for key in pairs(list) do
-    if type(key) ~= "number" then check.fail(op, ("'%s' is a key among the entries of a list"):format(tostring(key)), hint) end
+    if type(key) ~= "number" then
+      check.fail(op, ("'%s' is a key among the entries of a list"):format(tostring(key)), hint)
+    end
     n = n + 1
   end
   for i = 1, n do
@@ -251,7 +254,9 @@ function check.pair(op, name, value, least)
     check.fail(op, ("%s must be a number or a list of two"):format(name))
   end
   for _, v in ipairs(pair) do
-    if v % 1 ~= 0 or v < least then check.fail(op, ("%s must be a whole number from %d on, got %g"):format(name, least, v)) end
+    if v % 1 ~= 0 or v < least then
+      check.fail(op, ("%s must be a whole number from %d on, got %g"):format(name, least, v))
+    end
   end
   return {pair[1], pair[2]}
 end

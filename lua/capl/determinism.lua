@@ -25,7 +25,8 @@ local function check_both(same, tune)
   end
 end
 
---- Same seed, same bits, on the same device and build: kernels that keep the order of their sums, and choices that do not
+--- Same seed, same bits, on the same device and build: kernels that keep the order of their sums, and choices that do
+-- not
 --- depend on timing. -> whether it is on; set if given
 function determinism.deterministic(on)
   if on ~= nil then
@@ -42,7 +43,8 @@ function determinism.autotune(value)
   if value ~= nil then
     check_both(deterministic, value)
     if value == true and not on_gpu() then
-      core.error{code = "unsupported", message = ("autotune = true is not supported on %s: only cuda has algorithms to time"):format(
+      core.error{code = "unsupported",
+        message = ("autotune = true is not supported on %s: only cuda has algorithms to time"):format(
         (core.device())), hint = 'write autotune = {cuda = true, cpu = "auto"}'}
     end
     autotune = value

@@ -9,31 +9,36 @@ local places = {
   {names = {"every", "every_n"}, text = "checkpoint = {%s = …} of train.fit"},
   {names = {"names", "batch_norm"}, text = "freeze = {%s = …} of train.fit"},
   {names = {"strict", "map"}, text = "init_from = {path = …, %s = …} of train.fit"},
-  {names = {"betas", "eps", "lr", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"}, not_of = "^optim%.",
+  {names = {"betas", "eps", "lr", "momentum", "nesterov", "weight_decay", "loss_scale", "ns_steps"},
+  not_of = "^optim%.",
     text = "the optimizer: optim.AdamW(model:parameters(), {%s = …}) and the like"},
   {names = {"warmup", "schedule", "scheduler"},
     text = "the learning rate of the optimizer: lr = optim.schedule.warmup_cosine{…} and the like"},
   {names = {"layer_decay", "no_decay", "rules"}, text = "optim.groups(model, {%s = …})"},
-  {names = {"batch", "workers", "shuffle", "augment", "drop_last", "cache", "normalize", "source", "role"}, text = "data.loader{%s = …}"},
-  {names = {"accumulate", "ema", "early_stop", "eval_every", "log_every", "keep", "top_k", "freeze", "steps", "epochs", "samples",
-    "max_time", "limit_batches", "overfit", "metric", "lr_rule", "base_batch", "checkpoint", "init_from"}, text = "train.fit{%s = …}"},
+  {names = {"batch", "workers", "shuffle", "augment", "drop_last", "cache", "normalize", "source", "role"},
+  text = "data.loader{%s = …}"},
+  {names = {"accumulate", "ema", "early_stop", "eval_every", "log_every", "keep", "top_k", "freeze", "steps", "epochs",
+  "samples",
+    "max_time", "limit_batches", "overfit", "metric", "lr_rule", "base_batch", "checkpoint", "init_from"},
+    text = "train.fit{%s = …}"},
   {names = {"device", "deterministic", "autotune", "resume", "inexact"}, text = "the command line: capl RECIPE --%s"},
   {names = {"seed"}, text = "capl.manual_seed(p.%s)"},
 }
 
 -- What other trainers call them.
 local theirs = {
-  max_epochs = "epochs", num_epochs = "epochs", max_steps = "steps", monitor = "metric", accumulate_grad_batches = "accumulate",
-  gradient_accumulation_steps = "accumulate", gradient_clip_val = "clip_norm", max_grad_norm = "clip_norm", amp = "precision",
-  val_check_interval = "eval_every", log_every_n_steps = "log_every", fast_dev_run = "dry_run", num_sanity_val_steps = "sanity",
-  overfit_batches = "overfit", limit_train_batches = "limit_batches", save_top_k = "top_k", gradient_checkpointing = "checkpoint_layers",
+  max_epochs = "epochs", num_epochs = "epochs", max_steps = "steps", monitor = "metric",
+  accumulate_grad_batches = "accumulate", gradient_accumulation_steps = "accumulate", gradient_clip_val = "clip_norm",
+  max_grad_norm = "clip_norm", amp = "precision", val_check_interval = "eval_every", log_every_n_steps = "log_every",
+  fast_dev_run = "dry_run", num_sanity_val_steps = "sanity", overfit_batches = "overfit",
+  limit_train_batches = "limit_batches", save_top_k = "top_k", gradient_checkpointing = "checkpoint_layers",
   batch_size = "batch of data.loader", num_workers = "workers of data.loader", early_stopping = "early_stop",
 }
 
 -- What other loaders call them.
 local of_loaders = {
-  batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source", transform = "augment",
-  transforms = "augment",
+  batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source",
+  transform = "augment", transforms = "augment",
 }
 
 local askers = {"^train%.", "^optim%."} -- functions whose readers take one place for another

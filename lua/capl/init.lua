@@ -50,8 +50,8 @@ function capl.devices()
   return out
 end
 
---- capl.deterministic([on]) -> whether the same seed gives the same bits on the same device; set if given. Off at start: a
--- GPU may then take what is fastest. The CPU is always so. Also a setting of every recipe: --deterministic.
+--- capl.deterministic([on]) -> whether the same seed gives the same bits on the same device; set if given. Off at
+-- start: a GPU may then take what is fastest. The CPU is always so. Also a setting of every recipe: --deterministic.
 function capl.deterministic(on)
   if on ~= nil then check.arg(1, "deterministic", "boolean", on) end
   return require("determinism").deterministic(on)
@@ -67,8 +67,8 @@ end
 -- in   "bf16", "fp16", "fp32", "tf32", "auto", or {cpu = …, cuda = …}
 -- errs value: unknown name; unsupported: one that this device does not have
 capl.precision = precision.read
---- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With "tf32"
--- they stay f32 and GPUs round their factors to TF32; without, they never do.
+--- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With
+-- "tf32" they stay f32 and GPUs round their factors to TF32; without, they never do.
 capl.autocast = precision.autocast
 
 --- capl.no_grad(fn, …) -> fn's results, computed without keeping a graph
@@ -78,9 +78,9 @@ capl.no_grad = core.no_grad
 -- eg   capl.scope(function() local a = capl.ones(1000); return a:sum() end):item()  --> 1000
 capl.scope = core.scope
 
---- capl.fuse(fn) -> a function of up to 7 tensors that gives what fn gives, gradients included, in one pass over memory:
--- one kernel on a GPU, op by op elsewhere. fn may have elementwise ops and numbers only; it is looked at once per dtypes
--- and shapes. A number that changes from call to call belongs into a tensor without dims.
+--- capl.fuse(fn) -> a function of up to 7 tensors that gives what fn gives, gradients included, in one pass over
+-- memory: one kernel on a GPU, op by op elsewhere. fn may have elementwise ops and numbers only; it is looked at once
+-- per dtypes and shapes. A number that changes from call to call belongs into a tensor without dims.
 -- capl.fuse([on]) -> whether Sequential joins batch norm, ReLU and pooling into one op; set if given.
 -- in   fn: e.g. a weighted loss: capl.fuse(function(x, y, w) return (x - y) ^ 2 * w end)(x, y, w):mean()
 -- errs value: another op, or a tensor that is no argument, with the recipe's line
@@ -94,8 +94,8 @@ end
 
 -- ---- figures ----
 
---- capl.memory([device]) -> {live, peak, cached (free, kept for reuse), captured (free, of captured steps), limit (0 = none),
--- allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count
+--- capl.memory([device]) -> {live, peak, cached (free, kept for reuse), captured (free, of captured steps), limit (0 =
+-- none), allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count
 -- eg   capl.memory("cpu").live >= 0  --> true
 capl.memory = core.memory
 --- capl.memory_reset_peak([device]): peak counts from what is in use now.
@@ -104,8 +104,8 @@ capl.memory_reset_peak = core.memory_reset_peak
 capl.memory_limit = core.memory_limit
 --- capl.counters() -> how often each feature was in force: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
---- capl.own_kernels() -> {conv2d_grad_w = {own = 1, total = 7}, …}: different products that ran on a GPU, and how many of them
--- on slow own kernels, for want of an engine of cuDNN or an algorithm of cuBLASLt; {} on other devices
+--- capl.own_kernels() -> {conv2d_grad_w = {own = 1, total = 7}, …}: different products that ran on a GPU, and how many
+-- of them on slow own kernels, for want of an engine of cuDNN or an algorithm of cuBLASLt; {} on other devices
 capl.own_kernels = core.own_kernels
 --- capl.clock() -> seconds, for differences
 -- eg   capl.clock() > 0  --> true
@@ -113,8 +113,8 @@ capl.clock = core.clock
 
 local ELAPSED = 4092 -- the first of two marks; train/timing.lua takes those below, loaders those behind
 
---- capl.elapsed(fn) -> seconds that the default device takes for what fn() gives it to do, between two events of its queue.
--- Waits for the second one. On a processor the host's clock.
+--- capl.elapsed(fn) -> seconds that the default device takes for what fn() gives it to do, between two events of its
+-- queue. Waits for the second one. On a processor the host's clock.
 -- eg   capl.elapsed(function() return capl.ones(10, 10):sum() end) >= 0  --> true
 function capl.elapsed(fn)
   check.arg(1, "elapsed", "function", fn)
@@ -138,9 +138,9 @@ capl.ops = core.ops
 
 -- ---- the run ----
 
---- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about. Its output (N,T,K)
--- has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any length, K being
--- the charset and a blank behind it.
+--- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about. Its output
+-- (N,T,K) has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any
+-- length, K being the charset and a blank behind it.
 -- errs value: unknown option, output or decoding, or CTC without a charset
 function capl.model(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end

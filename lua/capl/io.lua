@@ -6,7 +6,8 @@ local forward = require "forward"
 
 local io = {}
 
--- A forward pass of batch images of a width (nil: the example's), as a graph. named: {name = tensor} of parameters and buffers.
+-- A forward pass of batch images of a width (nil: the example's), as a graph. named: {name = tensor} of parameters and
+-- buffers.
 local function trace(model, example, named, batch, width)
   local size = example:size()
   size[1], size[#size] = batch, width or size[#size]

@@ -1,7 +1,8 @@
--- observer.lua: whom models, loaders and optimizers tell what they do: a run (run/init.lua), else one that only passes it on.
+-- observer.lua: whom models, loaders and optimizers tell what they do: a run (run/init.lua), else one that only passes
+-- it on.
 --
--- What stands here is all that the library below train knows of a run. A step ends at opt:step or opt:backward_step; an epoch
--- when its loader has given the last batch: docs/contract.md.
+-- What stands here is all that the library below train knows of a run. A step ends at opt:step or opt:backward_step; an
+-- epoch when its loader has given the last batch: docs/contract.md.
 -- SPDX-License-Identifier: Apache-2.0
 local Observer = {
   mode = "none", -- of a run: "run", "check", "bench"

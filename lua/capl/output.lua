@@ -1,4 +1,5 @@
--- output.lua: what a run says on standard output: lines for people, objects for programs (--json), or hardly anything (--quiet).
+-- output.lua: what a run says on standard output: lines for people, objects for programs (--json), or hardly anything
+-- (--quiet).
 --
 -- With --json every line of standard output is one JSON object: what metrics.jsonl holds as it comes, {"progress": …},
 -- {"text": …} for everything that people would read, print() of the recipe included, and {"final": …} at the end.

@@ -52,8 +52,8 @@ end
 --- The name of a precision, also for devices that are only planned.
 function precision.name(given) return (precision.settle(given)) end
 
---- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With "tf32"
--- they stay f32 and GPUs round their factors to TF32; without, they never do.
+--- capl.autocast(precision, fn, …) -> fn's results: matrix products and convolutions in 16 bit, sums in f32. With
+-- "tf32" they stay f32 and GPUs round their factors to TF32; without, they never do.
 -- eg   capl.autocast("bf16", function() return nn.Linear(2, 3)(capl.ones(1, 2)) end).dtype  --> bf16
 function precision.autocast(given, fn, ...)
   check.arg(2, "autocast", "function", fn)

@@ -1,18 +1,20 @@
--- readonly.lua: library tables that recipes read but cannot change, at every depth, and classes that they cannot get hold of.
+-- readonly.lua: library tables that recipes read but cannot change, at every depth, and classes that they cannot get
+-- hold of.
 --
--- A table is sealed where it is: what it holds moves behind it (contents), and it stays empty itself, with a metatable that
--- reads there and refuses writes. So it remains the same value for everybody, and to the library nothing changes. The pairs,
--- next and rawget of recipes see through it.
+-- A table is sealed where it is: what it holds moves behind it (contents), and it stays empty itself, with a metatable
+-- that reads there and refuses writes. So it remains the same value for everybody, and to the library nothing changes.
+-- The pairs, next and rawget of recipes see through it.
 --
--- A class is a table that is the __index of its objects. Its objects would lead to it (object.__index, getmetatable), and
--- whoever changes a class changes what the library itself calls. So the first setmetatable of the library with a class
--- makes another table for its objects (metas), which has the metamethods and leads nowhere: what getmetatable
+-- A class is a table that is the __index of its objects. Its objects would lead to it (object.__index, getmetatable),
+-- and whoever changes a class changes what the library itself calls. So the first setmetatable of the library with a
+-- class makes another table for its objects (metas), which has the metamethods and leads nowhere: what getmetatable
 -- says is the class to the library, and to recipes when it is one of those that they may read.
 -- Classes that a recipe makes with nn.class are its own and stay open.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local getmetatable, setmetatable, next, rawequal, rawget, rawset, type = getmetatable, setmetatable, next, rawequal, rawget, rawset, type
+local getmetatable, setmetatable, next, rawequal, rawget, rawset, type = getmetatable, setmetatable, next, rawequal,
+  rawget, rawset, type
 local insert, remove, sort = table.insert, table.remove, table.sort
 
 local readonly = {}
@@ -76,7 +78,8 @@ function readonly.setmetatable(t, meta)
   if meta == nil then return setmetatable(t, meta) end
   local of_objects = metas[meta]
   if not of_objects and not open[meta] and rawget(meta, "__index") == meta then of_objects = prepare(meta) end
-  if getmetatable(t) ~= nil then return core.set_metatable(t, of_objects or meta) end -- an object that changes its class
+  -- an object that changes its class
+  if getmetatable(t) ~= nil then return core.set_metatable(t, of_objects or meta) end
   return setmetatable(t, of_objects or meta)
 end
 

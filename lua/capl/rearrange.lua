@@ -1,7 +1,7 @@
 -- rearrange.lua: what a tensor can do with its elements' places: parts, indices, padding, running sums.
 --
--- Dims count from 1, negative from the end. Indices in tensors, and lists of them, are values that count from 0, as class
--- labels do and as x:argmax gives them.
+-- Dims count from 1, negative from the end. Indices in tensors, and lists of them, are values that count from 0, as
+-- class labels do and as x:argmax gives them.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -30,7 +30,8 @@ local function parts_of(x, lengths, dim)
   return out
 end
 
---- x:split(length[, dim]) -> list of views of that length along dim (1), the last one shorter; x:split({lengths}[, dim])
+--- x:split(length[, dim]) -> list of views of that length along dim (1), the last one shorter; x:split({lengths}[,
+-- dim])
 -- eg   #capl.arange(5):split(2)  --> 3
 function methods.split(x, length, dim)
   dim = check.dim(2, "split", dim or 1, x.ndim)
@@ -99,8 +100,8 @@ local function like(x, src)
   return src
 end
 
---- x:scatter(dim, index, src): a copy of x; for dim 2 of a matrix, y[i][index[i][j]] = src[i][j]. src: a tensor of index's
--- shape, or a number. Of several for one place the last stays.
+--- x:scatter(dim, index, src): a copy of x; for dim 2 of a matrix, y[i][index[i][j]] = src[i][j]. src: a tensor of
+-- index's shape, or a number. Of several for one place the last stays.
 function methods.scatter(x, dim, index, src)
   dim = check.dim(1, "scatter", dim, x.ndim)
   index = index_of(x, 2, "scatter", index)
@@ -111,11 +112,12 @@ end
 --- x:scatter_add(dim, index, src): a copy of x; for dim 2 of a matrix, y[i][index[i][j]] += src[i][j].
 function methods.scatter_add(x, dim, index, src)
   dim = check.dim(1, "scatter_add", dim, x.ndim)
-  return (op.scatter_add(x, index_of(x, 2, "scatter_add", index), like(x, check.arg(3, "scatter_add", "tensor", src)), {dim = dim}))
+  return (op.scatter_add(x, index_of(x, 2, "scatter_add", index), like(x, check.arg(3, "scatter_add", "tensor", src)),
+    {dim = dim}))
 end
 
---- x:one_hot(classes): class numbers from 0 on as rows of zeros with a one, i64 (x's shape, classes). Numbers that are no
--- class, such as a padding of -1, give a row of zeros.
+--- x:one_hot(classes): class numbers from 0 on as rows of zeros with a one, i64 (x's shape, classes). Numbers that are
+-- no class, such as a padding of -1, give a row of zeros.
 -- eg   capl.tensor({2, 0}, {dtype = "i32"}):one_hot(3):tolist()[1][3]  --> 1
 function methods.one_hot(x, count)
   if is_float[x.dtype] then check.fail("one_hot", "class numbers are whole, x is " .. x.dtype, "x:long() cuts them") end
@@ -135,7 +137,8 @@ end
 function methods.where(x, condition, other)
   check.arg(1, "where", "tensor", condition)
   if type(other) == "number" then
-    return (op.where(condition, x, core.fuse_constant(core.full({}, other, {dtype = x.dtype, device = x.device}), other)))
+    return (op.where(condition, x,
+      core.fuse_constant(core.full({}, other, {dtype = x.dtype, device = x.device}), other)))
   end
   return (op.where(condition, x, check.arg(2, "where", "tensor", other)))
 end
@@ -149,7 +152,9 @@ function methods.flip(x, ...)
   for i, given in ipairs(dims) do
     local dim = check.dim(i, "flip", given, x.ndim)
     local n = x.shape[dim]
-    if n > 1 then x = op.index_select(x, core.arange(n - 1, -1, -1, {dtype = "i32", device = x.device}), {dim = dim}) end
+    if n > 1 then
+      x = op.index_select(x, core.arange(n - 1, -1, -1, {dtype = "i32", device = x.device}), {dim = dim})
+    end
   end
   return x
 end
@@ -185,7 +190,8 @@ end
 function methods.tile(x, ...)
   local times = type((...)) == "table" and (...) or {...}
   local shape = x.shape
-  if #times < #shape then check.fail("tile", ("%d numbers for %d dims"):format(#times, #shape), "one for each dim of x, or more") end
+  if #times < #shape then check.fail("tile", ("%d numbers for %d dims"):format(#times, #shape),
+    "one for each dim of x, or more") end
   for i, n in ipairs(times) do from(i, "tile", n, 0) end
   while #shape < #times do table.insert(shape, 1, 1) end
   local y = op.reshape(x, {size = shape})
@@ -224,8 +230,8 @@ local function pad_by_index(x, dim, before, after, mode)
   local n, index = x.shape[dim], {}
   local most = mode == "reflect" and n - 1 or mode == "circular" and n or math.huge
   if n < 1 or math.max(before, after) > most then
-    check.fail("pad", ("%d and %d elements around dim %d of %d: mode \"%s\" has no more than %d to show"):format(before, after, dim, n,
-      mode, math.max(0, math.min(most, n))))
+    check.fail("pad", ("%d and %d elements around dim %d of %d: mode \"%s\" has no more than %d to show"):format(before,
+      after, dim, n, mode, math.max(0, math.min(most, n))))
   end
   for i = -before, n - 1 + after do index[#index + 1] = around[mode](i, n) end
   return methods.index_select(x, dim, index)
@@ -238,7 +244,9 @@ local function pad_constant(x, dim, before, after, value)
   if cut_before + cut_after > n then
     check.fail("pad", ("%d and %d elements cut off dim %d, which has %d"):format(cut_before, cut_after, dim, n))
   end
-  if cut_before + cut_after > 0 then x = op.narrow(x, {dim = dim, start = cut_before + 1, length = n - cut_before - cut_after}) end
+  if cut_before + cut_after > 0 then
+    x = op.narrow(x, {dim = dim, start = cut_before + 1, length = n - cut_before - cut_after})
+  end
   local function block(length)
     local shape = x.shape
     shape[dim] = length
@@ -256,16 +264,21 @@ end
 -- eg   capl.zeros(1, 3, 4, 5):pad({1, 2, 3, 0}):size(4)  --> 8
 function methods.pad(x, widths, options)
   check.arg(1, "pad", "table", widths)
-  local o = check.options("pad", {{"mode", "string", default = "constant"}, {"value", "number"}, positional = 0}, options)
+  local o = check.options("pad", {{"mode", "string", default = "constant"}, {"value", "number"}, positional = 0},
+    options)
   check.one_of("pad", "mode", o.mode, {"constant", "reflect", "replicate", "circular"})
-  if o.value and o.mode ~= "constant" then check.fail("pad", ("value is about mode \"constant\", mode is \"%s\""):format(o.mode)) end
+  if o.value and o.mode ~= "constant" then
+    check.fail("pad", ("value is about mode \"constant\", mode is \"%s\""):format(o.mode))
+  end
   if #widths % 2 ~= 0 or #widths > 2 * x.ndim then
     check.bad(1, "pad", ("pairs {before, after} for at most %d dims expected, the last dim first, got %d numbers"):format(x.ndim, #widths))
   end
   for i = 1, #widths, 2 do
-    local dim, before, after = x.ndim - (i - 1) / 2, check.arg(1, "pad", "whole", widths[i]), check.arg(1, "pad", "whole", widths[i + 1])
+    local dim, before, after = x.ndim - (i - 1) / 2, check.arg(1, "pad", "whole", widths[i]),
+      check.arg(1, "pad", "whole", widths[i + 1])
     if o.mode == "constant" then x = pad_constant(x, dim, before, after, o.value or 0)
-    elseif before < 0 or after < 0 then check.fail("pad", ("mode \"%s\" cannot cut: %d, %d"):format(o.mode, before, after))
+    elseif before < 0 or after < 0 then check.fail("pad",
+      ("mode \"%s\" cannot cut: %d, %d"):format(o.mode, before, after))
     elseif before + after > 0 then x = pad_by_index(x, dim, before, after, o.mode) end
   end
   return x
@@ -296,8 +309,8 @@ local function concat_all(list, dim)
   return #groups == 1 and groups[1] or concat_all(groups, dim)
 end
 
---- x:topk(k[, dim[, {largest = true}]]) -> values, places from 0 on (i32): the k largest along dim (the last), in order.
--- Takes k rounds: for a few out of many.
+--- x:topk(k[, dim[, {largest = true}]]) -> values, places from 0 on (i32): the k largest along dim (the last), in
+-- order. Takes k rounds: for a few out of many.
 -- eg   capl.tensor{3, 9, 5}:topk(2):tolist()[2]  --> 5
 function methods.topk(x, k, dim, options)
   dim = check.dim(2, "topk", dim or -1, x.ndim)
@@ -363,7 +376,8 @@ function rearrange.linspace(first, last, n, options)
   check.arg(1, "linspace", "number", first)
   check.arg(2, "linspace", "number", last)
   from(3, "linspace", n, 0)
-  local o = check.options("linspace", {{"dtype", "string", default = "f32"}, {"device", "string"}, positional = 0}, options)
+  local o = check.options("linspace", {{"dtype", "string", default = "f32"}, {"device", "string"}, positional = 0},
+    options)
   local i = core.arange(0, n, 1, {dtype = "f32", device = o.device})
   local y = n > 1 and i * ((last - first) / (n - 1)) + first or i + first
   return o.dtype == "f32" and y or y:to(o.dtype)

@@ -78,7 +78,8 @@ end
 -- eg   capl.zeros(2, 3):t():size(1)  --> 3
 function methods.t(x)
   if x.ndim ~= 2 then
-    core.error{code = "shape", op = "t", message = ("x has %d dims, t() needs 2"):format(x.ndim), hint = "use transpose(a, b)"}
+    core.error{code = "shape", op = "t", message = ("x has %d dims, t() needs 2"):format(x.ndim),
+      hint = "use transpose(a, b)"}
   end
   return op.permute(x, {dims = {2, 1}})
 end
@@ -153,7 +154,8 @@ local function to_one(x, what)
   return core.copy_to(x, what)
 end
 
---- x:to("bf16"), x:to("cpu"), x:to{dtype = …, device = …}. Casts are part of the graph; a copy to another device is not.
+--- x:to("bf16"), x:to("cpu"), x:to{dtype = …, device = …}. Casts are part of the graph; a copy to another device is
+-- not.
 -- eg   capl.ones(2):to("i32").dtype  --> i32
 function methods.to(x, what)
   if type(what) == "table" then
@@ -164,8 +166,8 @@ function methods.to(x, what)
   return to_one(x, check.arg(1, "to", "string", what))
 end
 
---- x:float(), x:half(), x:bfloat16(), x:double(), x:int(), x:long(), x:byte(), x:bool(): x as f32, f16, bf16, f64, i32, i64, u8,
--- bool; x itself if it is that already. Part of the graph.
+--- x:float(), x:half(), x:bfloat16(), x:double(), x:int(), x:long(), x:byte(), x:bool(): x as f32, f16, bf16, f64, i32,
+-- i64, u8, bool; x itself if it is that already. Part of the graph.
 -- eg   capl.tensor{1.5}:int():item()  --> 1
 for name, dtype in pairs{float = "f32", half = "f16", bfloat16 = "bf16", double = "f64", int = "i32", long = "i64",
   byte = "u8", bool = "bool"} do
@@ -221,8 +223,8 @@ local function pow(a, b)
   return op.pow(a, {exponent = b})
 end
 
---- x:add(y), x:sub(y), x:mul(y), x:div(y), x:pow(number): element by element; y is a tensor whose sizes broadcast with x's, or a
--- number. The same as x + y, x - y, x * y, x / y, x ^ 2, which take a number on the left, too.
+--- x:add(y), x:sub(y), x:mul(y), x:div(y), x:pow(number): element by element; y is a tensor whose sizes broadcast with
+-- x's, or a number. The same as x + y, x - y, x * y, x / y, x ^ 2, which take a number on the left, too.
 -- errs shape: sizes that do not broadcast; value: neither tensor nor number
 -- eg   (capl.tensor{1, 2} * 3 + 1):tolist()[2]  --> 7
 methods.add, methods.sub, methods.mul, methods.div, methods.pow = add, sub, mul, div, pow
@@ -233,14 +235,15 @@ meta.__add, meta.__sub, meta.__mul, meta.__div, meta.__pow = add, sub, mul, div,
 -- eg   capl.tensor{2}:neg():item()  --> -2
 function methods.neg(x)
   if x.dtype == "bool" then
-    core.error{code = "dtype", op = "neg", message = "x is bool, which has no sign", hint = "x:eq(0) is its opposite; x:int() has numbers"}
+    core.error{code = "dtype", op = "neg", message = "x is bool, which has no sign",
+      hint = "x:eq(0) is its opposite; x:int() has numbers"}
   end
   return op.affine(x, {scale = -1})
 end
 meta.__unm = methods.neg
 
---- x:add_(y), x:sub_(y), x:mul_(y), x:div_(y): the same written into x, outside the graph; x itself. For parameters: they take y's
--- values whatever backward() thinks of it.
+--- x:add_(y), x:sub_(y), x:mul_(y), x:div_(y): the same written into x, outside the graph; x itself. For parameters:
+-- they take y's values whatever backward() thinks of it.
 -- eg   capl.ones(2):add_(2):get(1)  --> 3
 for name, fn in pairs{add_ = add, sub_ = sub, mul_ = mul, div_ = div} do
   methods[name] = function(x, y) return x:copy_(core.no_grad(fn, x, y)) end
@@ -255,16 +258,16 @@ for _, name in ipairs{"relu", "sigmoid", "tanh", "exp", "log", "sqrt", "abs", "s
   methods[name] = function(x) return op[name](x) end
 end
 
---- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): of each element, with the
--- defaults of the layers: 0.01, 1, 1 and 20, "none".
+--- x:leaky_relu([negative_slope]), x:elu([alpha]), x:softplus([beta[, threshold]]), x:gelu([approximate]): of each
+-- element, with the defaults of the layers: 0.01, 1, 1 and 20, "none".
 -- eg   capl.tensor{-1}:leaky_relu(0.5):item()  --> -0.5
 function methods.leaky_relu(x, slope) return op.leaky_relu(x, {negative_slope = slope}) end
 function methods.elu(x, alpha) return op.elu(x, {alpha = alpha}) end
 function methods.softplus(x, beta, threshold) return op.softplus(x, {beta = beta, threshold = threshold}) end
 function methods.gelu(x, approximate) return op.gelu(x, {approximate = approximate}) end
 
---- x:maximum(y), x:minimum(y), x:eq(y), x:ne(y), x:lt(y), x:le(y), x:gt(y), x:ge(y): element by element, with a tensor that
--- broadcasts or a number; comparisons give bool. (Lua's own == compares handles, < raises an error.)
+--- x:maximum(y), x:minimum(y), x:eq(y), x:ne(y), x:lt(y), x:le(y), x:gt(y), x:ge(y): element by element, with a tensor
+-- that broadcasts or a number; comparisons give bool. (Lua's own == compares handles, < raises an error.)
 -- eg   capl.tensor{1, 5}:gt(2):tolist()[2]  --> 1
 for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} do
   methods[name] = function(x, y)
@@ -310,7 +313,9 @@ end
 -- x:sum(), x:sum(dim), x:sum({dims}), each with a last true or {keepdim = true}
 local function reduction(fname, run)
   return function(x, dims, keep)
-    if type(dims) == "boolean" or (type(dims) == "table" and dims[1] == nil and next(dims)) then dims, keep = nil, dims end
+    if type(dims) == "boolean" or (type(dims) == "table" and dims[1] == nil and next(dims)) then
+      dims, keep = nil, dims
+    end
     local list = {}
     if type(dims) == "table" then
       check.list(fname, dims, ("x:%s({dims}, {keepdim = true})"):format(fname))
@@ -322,15 +327,16 @@ local function reduction(fname, run)
   end
 end
 
---- x:sum([dims][, keepdim]): sum over all elements; over one dim or a list of them, which go, or with true or {keepdim = true}
--- stay with size 1. Sums of 16-bit types are kept in f32.
+--- x:sum([dims][, keepdim]): sum over all elements; over one dim or a list of them, which go, or with true or {keepdim
+-- = true} stay with size 1. Sums of 16-bit types are kept in f32.
 -- eg   capl.tensor{{1, 2}, {3, 4}}:sum(1):tolist()[2]  --> 6
 methods.sum = reduction("sum", op.sum)
 --- x:mean([dims][, keepdim]): mean over all elements, or over dims as x:sum takes them.
 -- errs dtype: x is not floating
 -- eg   capl.tensor{1, 2, 6}:mean():item()  --> 3
 methods.mean = reduction("mean", op.mean)
---- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; gradients go to the first of equal ones.
+--- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; gradients go to the first of equal
+-- ones.
 -- eg   capl.tensor{{1, 2}, {3, 0}}:amax(2):tolist()[2]  --> 3
 methods.amax = reduction("amax", op.amax)
 --- x:amin([dims][, keepdim]): the smallest element, over dims as x:sum takes them.
@@ -354,7 +360,8 @@ end
 -- eg   capl.tensor{1, 3}:var():item()  --> 2
 function methods.var(x, dims, opts)
   if type(dims) == "table" and dims[1] == nil then dims, opts = nil, dims end
-  local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean", default = true}}, opts)
+  local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean", default = true}},
+    opts)
   local centred = x - x:mean(dims, true)
   local biased = (centred * centred):mean(dims, o.keepdim)
   local n = x:numel() / biased:numel()
@@ -371,14 +378,17 @@ end
 --- x:softmax([dim]), x:log_softmax([dim]): dim = last unless said.
 -- eg   capl.zeros(4):softmax():get(1)  --> 0.25
 function methods.softmax(x, dim) return op.softmax(x, {dim = check.dim(1, "softmax", dim or -1, x.ndim)}) end
-function methods.log_softmax(x, dim) return op.log_softmax(x, {dim = check.dim(1, "log_softmax", dim or -1, x.ndim)}) end
+function methods.log_softmax(x, dim)
+  return op.log_softmax(x, {dim = check.dim(1, "log_softmax", dim or -1, x.ndim)})
+end
 
 -- ---- functions of several tensors ----
 
 local tensor = {}
 
 local function tensor_list(fname, list)
-  check.list("capl." .. fname, check.arg(1, fname, "table", list), ("the dim is the second argument: capl.%s({…}, dim)"):format(fname))
+  check.list("capl." .. fname, check.arg(1, fname, "table", list),
+    ("the dim is the second argument: capl.%s({…}, dim)"):format(fname))
   if #list == 0 then check.bad(1, fname, "at least one tensor") end
   for i, x in ipairs(list) do
     if not is_tensor(x) then check.bad(1, fname, ("entry %d is a %s, not a tensor"):format(i, core.typename(x))) end

@@ -1,7 +1,7 @@
 -- test_lock.lua: the test images are read once, with the weights that were chosen without them.
 --
--- What is chosen on a set of images fits that set: its figure says nothing about others any more. So a source that a loader
--- with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
+-- What is chosen on a set of images fits that set: its figure says nothing about others any more. So a source that a
+-- loader with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +9,8 @@ local observer = require "observer"
 
 local lock = {}
 
-lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at the end, with the weights that were chosen'
+lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at the end, with the weights that ' ..
+  'were chosen'
 
 local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
 local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights

@@ -7,11 +7,13 @@ local check = require "check"
 local text = {}
 
 local greedy_spec = {
-  {"charset", "string"}, {"blank", "whole"}, {"lengths", "table", "tensor"}, {"length", "whole"}, {"min_length", "whole", default = 0},
-  {"max_length", "whole", default = 0}, {"allowed", "string", "table"}, {"pattern", "table"},
+  {"charset", "string"}, {"blank", "whole"}, {"lengths", "table", "tensor"}, {"length", "whole"},
+  {"min_length", "whole", default = 0}, {"max_length", "whole", default = 0}, {"allowed", "string", "table"},
+  {"pattern", "table"},
 }
 local beam_spec = {unpack(greedy_spec)}
-for _, entry in ipairs {{"width", "whole", default = 16, from = 1}, {"top", "whole", default = 0}, {"n", "whole", default = 1}} do
+for _, entry in ipairs {{"width", "whole", default = 16, from = 1}, {"top", "whole", default = 0},
+  {"n", "whole", default = 1}} do
   beam_spec[#beam_spec + 1] = entry
 end
 
@@ -94,17 +96,18 @@ local function decode(op, scores, o, width, top, n)
   local classes = o.charset and classes_of_characters(o.charset, o.blank)
   if o.length then o.min_length, o.max_length = o.length, o.length end
   if o.pattern and o.max_length == 0 then o.min_length, o.max_length = #o.pattern, #o.pattern end
-  return finish(core.ctc_decode(scores:detach():to("f32"), check_lengths(op, o.lengths, scores:size(1)), o.blank, o.min_length,
-    o.max_length, o.allowed and flags_of(op, o.allowed, K, classes), o.pattern and places_of(op, o.pattern, K, classes),
-    width, top, n), o.charset, o.blank)
+  return finish(core.ctc_decode(scores:detach():to("f32"), check_lengths(op, o.lengths, scores:size(1)), o.blank,
+    o.min_length, o.max_length, o.allowed and flags_of(op, o.allowed, K, classes), o.pattern
+    and places_of(op, o.pattern, K, classes), width, top, n), o.charset, o.blank)
 end
 
 --- The text of the most probable path of each sample.
 -- in   scores (N, T, K): logits or log probabilities, batch first
--- out  list of {classes, confidences = of each character, steps = where each is clearest, from 1, log_prob, confidence = of the
---      text: the probability of all its paths, text = with a charset}
--- opts charset (K - 1 characters); blank = K - 1; lengths = time steps of each sample; length, or min_length and max_length:
---      characters; allowed = a string of characters, or a list of classes; pattern = a list of such, one for each place
+-- out  list of {classes, confidences = of each character, steps = where each is clearest, from 1, log_prob, confidence
+--      = of the text: the probability of all its paths, text = with a charset}
+-- opts charset (K - 1 characters); blank = K - 1; lengths = time steps of each sample; length, or min_length and
+--      max_length: characters; allowed = a string of characters, or a list of classes; pattern = a list of such, one
+--      for each place
 -- errs value: scores that are not numbers; limits that no text keeps to, e.g. more characters than time steps
 -- eg   capl.text.ctc_greedy(capl.tensor{{{9, 0, 0}, {9, 0, 0}, {0, 0, 9}, {9, 0, 0}}}, {charset = "ab"})[1].text == "aa"  --> true
 function text.ctc_greedy(scores, opts)
@@ -116,7 +119,8 @@ end
 
 --- The most probable texts of each sample, by prefix beam search: the paths of a text count together.
 -- in   scores (N, T, K): logits or log probabilities, batch first
--- out  for each sample a list of up to n texts as of text.ctc_greedy, the best one first, never less probable than greedy's
+-- out  for each sample a list of up to n texts as of text.ctc_greedy, the best one first, never less probable than
+--      greedy's
 -- opts as of text.ctc_greedy; width = 16 (texts kept at each step), top = 0 (classes each goes on with, 0 = all), n = 1
 -- errs value: as text.ctc_greedy
 -- paper A. Graves, N. Jaitly: Towards end-to-end speech recognition with recurrent neural networks, 2014

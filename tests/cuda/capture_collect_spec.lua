@@ -1,6 +1,6 @@
--- Lua's collector runs at every call while a step is recorded: what it lets go must not void the recording, and must not
--- change the numbers. What is let go: tensors of the step itself, losses being fetched, other recordings. (Loaders are kept
--- by the run.)
+-- Lua's collector runs at every call while a step is recorded: what it lets go must not void the recording, and must
+-- not change the numbers. What is let go: tensors of the step itself, losses being fetched, other recordings. (Loaders
+-- are kept by the run.)
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -26,11 +26,12 @@ local function collecting(fn, ...)
   return ended(fn(...))
 end
 
--- A small training, captured or not -> its losses, the captured step. garbage: is made before each call and dropped in it.
+-- A small training, captured or not -> its losses, the captured step. garbage: is made before each call and dropped in
+-- it.
 local function train(captured, garbage)
   capl.manual_seed(3)
-  local model = nn.Sequential{nn.Conv2d(1, 4, 3, {padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-    nn.Dropout(0.25), nn.Linear(4 * 2 * 3, 5)}
+  local model = nn.Sequential{nn.Conv2d(1, 4, 3, {padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Flatten(), nn.Dropout(0.25), nn.Linear(4 * 2 * 3, 5)}
   local opt = optim.AdamW(model:parameters(), {lr = 0.01, clip_norm = 1})
   local held
   local function step(x)

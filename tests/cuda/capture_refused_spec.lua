@@ -1,5 +1,5 @@
--- A driver that refuses at any moment of a captured training: the step goes on plainly with the same numbers, or one clear
--- error ends the run.
+-- A driver that refuses at any moment of a captured training: the step goes on plainly with the same numbers, or one
+-- clear error ends the run.
 -- SPDX-License-Identifier: Apache-2.0
 
 local FIRST, LAST, EVERY = 150, 270, 4 -- calls of the runtime: from before the recording to the last replays
@@ -20,7 +20,8 @@ print(("result %.9g %d %g %d"):format(last:item(), opt.steps, opt.lr, model[2].b
 
 -- -> output, exit status
 local function run(failure)
-  local pipe = assert(io.popen(("CAPL_SHIM_FAIL=%s %s -e '%s' 2>&1; echo status=$?"):format(failure, os.getenv("CAPL_BIN"), recipe)))
+  local pipe = assert(io.popen(("CAPL_SHIM_FAIL=%s %s -e '%s' 2>&1; echo status=$?"):format(failure,
+    os.getenv("CAPL_BIN"), recipe)))
   local out, status = pipe:read("*a"):match("^(.*)status=(%d+)\n$")
   pipe:close()
   return out, tonumber(status)

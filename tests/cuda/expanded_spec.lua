@@ -1,21 +1,22 @@
--- Ops of one input on broadcast tensors, whose strides are 0, against ref: kernels that read several values at once must
--- not read beyond the one that is there.
+-- Ops of one input on broadcast tensors, whose strides are 0, against ref: kernels that read several values at once
+-- must not read beyond the one that is there.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
 local op = capl.op
 
 local ops = {
-  affine = {{scale = 2, shift = 1}}, relu = {}, abs = {}, sign = {}, exp = {}, log = {}, sqrt = {}, sigmoid = {}, tanh = {},
-  pow = {{exponent = 3}}, cast = {{dtype = "bf16"}, {dtype = "i32"}}, contiguous = {}, dropout = {{p = 0.5, seed = 3}},
-  sum = {{}, {dims = {1}}, {dims = {2}}}, mean = {{dims = {2}}}, amax = {{dims = {1}}}, argmax = {{dim = 2}}, softmax = {{dim = 2}},
-  log_softmax = {{dim = 1}},
-  erf = {}, sin = {}, cos = {}, silu = {}, gelu = {{}, {approximate = "tanh"}}, softplus = {}, leaky_relu = {}, elu = {},
-  hardsigmoid = {}, hardswish = {}, log_sigmoid = {}, clamp = {{min = 0.5, max = 1}},
+  affine = {{scale = 2, shift = 1}}, relu = {}, abs = {}, sign = {}, exp = {}, log = {}, sqrt = {}, sigmoid = {},
+  tanh = {}, pow = {{exponent = 3}}, cast = {{dtype = "bf16"}, {dtype = "i32"}}, contiguous = {},
+  dropout = {{p = 0.5, seed = 3}}, sum = {{}, {dims = {1}}, {dims = {2}}}, mean = {{dims = {2}}}, amax = {{dims = {1}}},
+  argmax = {{dim = 2}}, softmax = {{dim = 2}}, log_softmax = {{dim = 1}},
+  erf = {}, sin = {}, cos = {}, silu = {}, gelu = {{}, {approximate = "tanh"}}, softplus = {}, leaky_relu = {},
+  elu = {}, hardsigmoid = {}, hardswish = {}, log_sigmoid = {}, clamp = {{min = 0.5, max = 1}},
 }
 
 -- Shapes before and after: all strides 0, those of rows, those of columns.
-local shapes = {{{1, 1}, {2, 2}}, {{1, 1}, {37, 16}}, {{1, 1}, {3, 5}}, {{1, 16}, {9, 16}}, {{9, 1}, {9, 16}}, {{7, 1}, {7, 3}}}
+local shapes = {{{1, 1}, {2, 2}}, {{1, 1}, {37, 16}}, {{1, 1}, {3, 5}}, {{1, 16}, {9, 16}}, {{9, 1}, {9, 16}},
+  {{7, 1}, {7, 3}}}
 
 local function expanded(from, to, dtype, device)
   local x = (capl.rand(from, {seed = 5, stream = {1, 2, 3}, device = "ref"}) + 0.25):to(dtype)

@@ -1,5 +1,6 @@
 --- capl: 1
--- A small captcha_cnn without dropout, and without biases that batch norm takes out: AdamW makes full steps of their rounding.
+-- A small captcha_cnn without dropout, and without biases that batch norm takes out: AdamW makes full steps of their
+-- rounding.
 -- --joined=true: its ranks act as one, with the statistics of the whole batch.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {joined = false}
@@ -14,11 +15,13 @@ local val = data.loader {source = captchas(50, 2), role = "val", batch = 10, nor
 
 local function conv(inputs, outputs, pool)
   return nn.Sequential {
-    nn.Conv2d(inputs, outputs, 3, {padding = 1, bias = false}), nn.BatchNorm2d(outputs), nn.ReLU(), pool and nn.MaxPool2d(2) or nil,
+    nn.Conv2d(inputs, outputs, 3, {padding = 1, bias = false}), nn.BatchNorm2d(outputs), nn.ReLU(), pool
+    and nn.MaxPool2d(2) or nil,
   }
 end
 local model = nn.Sequential {
-  conv(1, 8, true), conv(8, 16, true), conv(16, 16, true), nn.Flatten(), nn.Linear(16 * 3 * 6, 32), nn.ReLU(), nn.Linear(32, 20),
+  conv(1, 8, true), conv(8, 16, true), conv(16, 16, true), nn.Flatten(), nn.Linear(16 * 3 * 6, 32), nn.ReLU(),
+  nn.Linear(32, 20),
 }
 if p.joined then
   capl.replicate(model)

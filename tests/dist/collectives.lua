@@ -1,5 +1,6 @@
 --- capl: 1
--- collectives.lua: every collective against the arithmetic in plain Lua, for every dtype and odd sizes. Run on some ranks.
+-- collectives.lua: every collective against the arithmetic in plain Lua, for every dtype and odd sizes. Run on some
+-- ranks.
 -- SPDX-License-Identifier: Apache-2.0
 local world = capl.distributed()
 local rank, size = world.rank, world.size
@@ -86,7 +87,8 @@ for _, dtype in ipairs(all_of(FLOATS, WHOLE, {"u8", "bool"})) do
       return t
     end
     for root = 0, size - 1 do
-      compare("broadcast of " .. dtype, world:broadcast(mine(), {from = root}), n, function(i) return small(root, i) end)
+      compare("broadcast of " .. dtype, world:broadcast(mine(), {from = root}), n, function(i)
+        return small(root, i) end)
     end
     local all = world:all_gather(mine())
     same("all_gather ranks", all:size(1), size)
@@ -99,7 +101,8 @@ end
 -- ---- numbers that are no small whole ones ----
 
 -- 16-bit numbers are added as f32 and rounded once, so that the mean of large ones does not overflow on its way.
-same("f16 mean of 60000", world:all_reduce(capl.full({3}, 60000, {dtype = "f16"}), {op = "mean"}):get(2), as("f16", 60000))
+same("f16 mean of 60000", world:all_reduce(capl.full({3}, 60000, {dtype = "f16"}), {op = "mean"}):get(2),
+  as("f16", 60000))
 local many = capl.full({5}, rank == 0 and 1 or 2 ^ -9, {dtype = "bf16"})
 same("bf16 sum, rounded once", world:all_reduce(many):get(1), as("bf16", 1 + (size - 1) * 2 ^ -9))
 same("infinity stays", world:all_reduce(capl.full({1}, rank == 0 and math.huge or 1)):get(1), math.huge)

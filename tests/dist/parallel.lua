@@ -1,6 +1,6 @@
 --- capl: 1
--- parallel.lua: what several ranks learn together is what one process would learn from all their images. The other model of each
--- case sees all images on every rank.
+-- parallel.lua: what several ranks learn together is what one process would learn from all their images. The other
+-- model of each case sees all images on every rank.
 -- SPDX-License-Identifier: Apache-2.0
 local world = capl.distributed()
 local rank, size = world.rank, world.size
@@ -27,7 +27,9 @@ local function alike(what, model)
   end
 end
 
-local function linear_net() return nn.Sequential{nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)} end
+local function linear_net()
+  return nn.Sequential{nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)}
+end
 
 -- Two models with equal weights; those of the first differ from rank to rank until an optimiser is made.
 local function twins(build, other)
@@ -84,7 +86,8 @@ for r = 1, size do unequal[r] = r + 1 end
 compare("unequal batches", {n = unequal})
 compare("AdamW and a norm that is clipped", {tolerance = 1e-5, optimizer = function(model)
   return optim.AdamW(model:parameters(), {lr = 0.01, clip_norm = 0.05}) end})
-compare("values that are clipped", {optimizer = function(model) return optim.SGD(model:parameters(), {lr = 0.1, clip_value = 0.01}) end})
+compare("values that are clipped",
+  {optimizer = function(model) return optim.SGD(model:parameters(), {lr = 0.1, clip_value = 0.01}) end})
 compare("a loss that is scaled", {optimizer = function(model)
   return optim.SGD(model:parameters(), {lr = 0.1, loss_scale = {init_scale = 1024}}) end})
 compare("a step without backward_step", {step = function(opt, model, x, weight)
@@ -190,7 +193,8 @@ end
 
 local function conv_net(norm)
   return function()
-    return nn.Sequential{nn.Conv2d(2, 5, 3), norm(5), nn.ReLU(), nn.Conv2d(5, 4, 3), norm(4), nn.Flatten(), nn.Linear(16, 3)}
+    return nn.Sequential{nn.Conv2d(2, 5, 3), norm(5), nn.ReLU(), nn.Conv2d(5, 4, 3), norm(4), nn.Flatten(),
+      nn.Linear(16, 3)}
   end
 end
 compare("SyncBatchNorm", {shape = {2, 6, 6}, n = equal_parts(3), tolerance = 2e-5,
@@ -242,7 +246,8 @@ end
 do
   local function fails(pattern, fn)
     local fine, err = pcall(fn)
-    expect(("%s: %s"):format(pattern, fine and "no error" or tostring(err)), not fine and tostring(err):find(pattern) ~= nil)
+    expect(("%s: %s"):format(pattern, fine and "no error" or tostring(err)), not fine
+      and tostring(err):find(pattern) ~= nil)
   end
   fails("unknown option 'bucket'", function() capl.replicate(linear_net(), {bucket = 1}) end)
   fails("bucket_mb is above 0", function() capl.replicate(linear_net(), {bucket_mb = 0}) end)
@@ -258,8 +263,8 @@ do
     local second = optim.SGD(other:parameters(), {lr = 0.1})
     other[1]:requires_grad_(rank ~= size - 1)
     local message = rank == size - 1 and "rank 1 trains other" or "trains other parameters than rank 0"
-    fails(size == 2 and "rank 1 trains other parameters than rank 0: 4 of them, rank 0 6" or message:gsub("rank 1", "rank " .. size - 1),
-      function() second:backward_step((other(x) ^ 2):mean()) end)
+    fails(size == 2 and "rank 1 trains other parameters than rank 0: 4 of them, rank 0 6"
+      or message:gsub("rank 1", "rank " .. size - 1), function() second:backward_step((other(x) ^ 2):mean()) end)
   end
 end
 

@@ -60,7 +60,8 @@ static bool fails(void)
   if (!at || (since ? n < at : n != at)) return false;
   if (sleep_ms) {
     struct timespec rest = {sleep_ms / 1000, sleep_ms % 1000 * 1000000};
-    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) continue; /* as a slow disk: a signal does not cut it short */
+    /* as a slow disk: a signal does not cut it short */
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR) continue;
     return false;
   }
   errno = error;

@@ -15,11 +15,14 @@ local function loader(role, count, augment)
   }
 end
 local model = nn.Sequential {
-  nn.Conv2d(1, 4, 3, {stride = 2, padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1), nn.Linear(4 * 10 * 20, 20),
+  nn.Conv2d(1, 4, 3, {stride = 2, padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1),
+  nn.Linear(4 * 10 * 20, 20),
 }
 train.fit {
-  model = model, train = loader("train", 88, {rotate = 5, noise = 0.1}), val = loader("val", 16), test = loader("test", 16),
-  loss = function(y, batch) return nn.cross_entropy(y:view(-1, 10), batch.target:view(-1)) end,
-  optimizer = optim.AdamW(model:parameters(), {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = 10, total = "run"}}),
+  model = model, train = loader("train", 88, {rotate = 5, noise = 0.1}), val = loader("val", 16),
+  test = loader("test", 16), loss = function(y, batch)
+  return nn.cross_entropy(y:view(-1, 10), batch.target:view(-1)) end,
+    optimizer = optim.AdamW(model:parameters(),
+    {lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = 10, total = "run"}}),
   steps = p.steps, precision = "fp32", eval_every = 7, log_every = 1, checkpoint = {every = p.every}, ema = 0.9,
 }

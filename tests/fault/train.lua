@@ -1,6 +1,6 @@
 --- capl: 1
--- Trains a tiny network for a few steps and writes every kind of file a run writes: settings, metrics, models, pictures,
--- captchas, and reads some of them back.
+-- Trains a tiny network for a few steps and writes every kind of file a run writes: settings, metrics, models,
+-- pictures, captchas, and reads some of them back.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {
   steps = 3,

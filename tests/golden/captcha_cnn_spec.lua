@@ -100,7 +100,8 @@ describe("captcha_cnn", function()
             for name, p in model:named_parameters() do
               if name == entry.name and entry.grad_norm_step0 > 0 then
                 local off = relative(norm(p.grad), entry.grad_norm_step0)
-                assert.is_true(off < (#p.shape > 1 and 1e-3 or 5e-3), ("gradient norm of %s is off by %.2g"):format(name, off))
+                assert.is_true(off < (#p.shape > 1 and 1e-3 or 5e-3),
+                  ("gradient norm of %s is off by %.2g"):format(name, off))
               end
             end
           end
@@ -113,7 +114,8 @@ describe("captcha_cnn", function()
       for _, entry in ipairs(golden.parameters) do
         if entry.norm_final then
           local off = relative(norm(state[entry.name]), entry.norm_final)
-          assert.is_true(off < (#entry.shape > 1 and 1e-3 or 5e-2), ("norm of %s is off by %.2g"):format(entry.name, off))
+          assert.is_true(off < (#entry.shape > 1 and 1e-3 or 5e-2),
+            ("norm of %s is off by %.2g"):format(entry.name, off))
         end
       end
       for _, entry in ipairs(golden.buffers) do

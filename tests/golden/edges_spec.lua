@@ -21,8 +21,8 @@ local calls = {
   hardtanh = function(t) return nn.Hardtanh()(t.x) end,
   gaussian_nll_loss = function(t) return nn.gaussian_nll_loss(t.x, t.target, t.var, {reduction = "none"}) end,
 }
-for _, name in ipairs{"bce_with_logits", "multilabel_soft_margin", "binary_cross_entropy", "mse", "l1_loss", "smooth_l1_loss",
-  "huber_loss", "poisson_nll_loss", "cross_entropy", "kl_div"} do
+for _, name in ipairs{"bce_with_logits", "multilabel_soft_margin", "binary_cross_entropy", "mse", "l1_loss",
+  "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "cross_entropy", "kl_div"} do
   calls[name] = pair(name)
 end
 

@@ -1,7 +1,7 @@
 -- Loss scales, skipped steps and weights under forced overflows, against PyTorch's GradScaler.
 --
--- Scales and skips are equal. Weights and norms are compared as loosely as f16 sees them: a weight that is 1e-8 away may
--- round to the next f16, 5e-4 away, and its gradient follows.
+-- Scales and skips are equal. Weights and norms are compared as loosely as f16 sees them: a weight that is 1e-8 away
+-- may round to the next f16, 5e-4 away, and its gradient follows.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "golden.support"
@@ -32,7 +32,8 @@ local function check_run(run, device, each_step)
     assert.equal(skipped, opt.skipped, "skipped until step " .. step)
     assert.equal(run.scales[step + 1] or run.last_scale, opt.loss_scale, "scale after step " .. step)
     if run.skipped[step] == 0 and each_step.has_norm then
-      assert.is_true(math.abs(opt.grad_norm - run.norms[step]) <= 2e-3 * run.norms[step] + 1e-5, "norm of step " .. step)
+      assert.is_true(math.abs(opt.grad_norm - run.norms[step]) <= 2e-3 * run.norms[step] + 1e-5,
+        "norm of step " .. step)
     end
   end
   assert.equal(#golden.push, opt.steps)
@@ -56,7 +57,8 @@ local ways = {
   {name = "joined optimisers, one scale for all",
     optimizer = function(run, x)
       local other = capl.ones(1, {device = x.device, requires_grad = true})
-      return capl.optim.join({capl.optim[run.optimizer]({x}, options(run)), capl.optim.SGD({other}, {lr = 1})}, {loss_scale = run.scaler})
+      return capl.optim.join({capl.optim[run.optimizer]({x}, options(run)), capl.optim.SGD({other}, {lr = 1})},
+        {loss_scale = run.scaler})
     end,
     step = function(opt, loss) opt:backward_step(loss) end},
 }

@@ -31,17 +31,18 @@ end
 -- How each case is called here: function(inputs by name, PyTorch's attributes) -> y
 local calls = {
   silu = layer(nn.SiLU), gelu = layer(nn.GELU), softplus = layer(nn.Softplus), leaky_relu = layer(nn.LeakyReLU),
-  elu = layer(nn.ELU), hardsigmoid = layer(nn.Hardsigmoid), hardswish = layer(nn.Hardswish), logsigmoid = layer(nn.LogSigmoid),
-  mish = layer(nn.Mish), selu = layer(nn.SELU), relu6 = layer(nn.ReLU6), hardtanh = layer(nn.Hardtanh),
-  prelu = function(t)
+  elu = layer(nn.ELU), hardsigmoid = layer(nn.Hardsigmoid), hardswish = layer(nn.Hardswish),
+  logsigmoid = layer(nn.LogSigmoid), mish = layer(nn.Mish), selu = layer(nn.SELU), relu6 = layer(nn.ReLU6),
+  hardtanh = layer(nn.Hardtanh), prelu = function(t)
     local prelu = nn.PReLU(3)
     prelu.weight = t.weight
     return prelu(t.x)
   end,
   cross_entropy = of_labels(nn.cross_entropy, 4), focal_loss = of_labels(nn.focal_loss, 4),
   nll_loss = of_labels(function(x, labels, o) return nn.nll_loss(x:log_softmax(2), labels, o) end, 4),
-  cross_entropy_shares = function(t, a) return nn.cross_entropy(t.x, t.target:softmax(2), copy(a, {weight = t.weight})) end,
-  bce_with_logits_weighted = function(t, a)
+  cross_entropy_shares = function(t, a)
+  return nn.cross_entropy(t.x, t.target:softmax(2), copy(a, {weight = t.weight})) end,
+    bce_with_logits_weighted = function(t, a)
     return nn.bce_with_logits(t.x, t.target, copy(a, {weight = t.weight, pos_weight = t.pos_weight}))
   end,
   gaussian_nll_loss = function(t, a) return nn.gaussian_nll_loss(t.x, t.target, t.var, a) end,
@@ -53,8 +54,8 @@ local calls = {
   dice_loss = function(t, a) return nn.dice_loss(t.x, t.labels, copy(a, {weight = t.weight})) end,
   dice_mask = function(t, a) return nn.dice_loss(t.x, t.target, a) end,
 }
-for _, name in ipairs{"smooth_l1_loss", "sigmoid_focal_loss", "l1_loss", "huber_loss", "soft_margin_loss", "hinge_embedding_loss",
-  "binary_cross_entropy", "poisson_nll_loss", "kl_div"} do
+for _, name in ipairs{"smooth_l1_loss", "sigmoid_focal_loss", "l1_loss", "huber_loss", "soft_margin_loss",
+  "hinge_embedding_loss", "binary_cross_entropy", "poisson_nll_loss", "kl_div"} do
   calls[name] = pair(name)
 end
 

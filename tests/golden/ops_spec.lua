@@ -90,8 +90,8 @@ end)
 
 describe("golden schedule", function()
   local makers = {
-    StepLR = function(c) return optim.schedule.step{lr = c.lr, step_size = c.options.step_size, gamma = c.options.gamma} end,
-    CosineAnnealingLR = function(c)
+    StepLR = function(c) return optim.schedule.step{lr = c.lr, step_size = c.options.step_size, gamma = c.options.gamma}
+    end, CosineAnnealingLR = function(c)
       return optim.schedule.cosine{lr = c.lr, T_max = c.options.T_max, eta_min = c.options.eta_min}
     end,
     OneCycleLR = function(c) return optim.schedule.one_cycle(c.options) end,
@@ -105,7 +105,8 @@ describe("golden schedule", function()
       local schedule = makers[case.schedule](case)
       for i, rate in ipairs(case.rates) do
         local got = schedule:lr(i - 1)
-        assert.is_true(math.abs(got - rate) <= 1e-7 * math.abs(rate) + 1e-15, ("step %d: %.9g, PyTorch %.9g"):format(i - 1, got, rate))
+        assert.is_true(math.abs(got - rate) <= 1e-7 * math.abs(rate) + 1e-15,
+          ("step %d: %.9g, PyTorch %.9g"):format(i - 1, got, rate))
       end
     end)
   end

@@ -39,7 +39,8 @@ end
 local function run(case)
   local steps, batch, inputs = unpack(case.sizes)
   local model = layer_of(case)
-  local x = signed(case.options.batch_first and {batch, steps, inputs} or {steps, batch, inputs}, case.first):requires_grad_()
+  local x = signed(case.options.batch_first and {batch, steps, inputs} or {steps, batch, inputs},
+    case.first):requires_grad_()
   local states = states_of(case, (case.options.num_layers or 1) * (case.options.bidirectional and 2 or 1))
   local given = case.stateful and (case.kind == "LSTM" and states or states[1]) or nil
   local y, last = model(x, given, {lengths = #case.lengths > 0 and case.lengths or nil})
@@ -49,7 +50,8 @@ local function run(case)
     loss = loss and loss + part or part
   end
   loss:backward()
-  local found = {y = y, dx = x.grad, h = outputs[2], c = outputs[3], dh = states[1] and states[1].grad, dc = states[2] and states[2].grad}
+  local found = {y = y, dx = x.grad, h = outputs[2], c = outputs[3], dh = states[1] and states[1].grad, dc = states[2]
+    and states[2].grad}
   for name, parameter in model:named_parameters() do found[name] = parameter.grad end
   return found
 end

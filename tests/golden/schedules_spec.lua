@@ -15,7 +15,8 @@ describe("schedules", function()
       for key, value in pairs(case.options) do o[key] = value end
       local s = schedule[case.name](o)
       for step, lr in ipairs(case.rates) do
-        assert.is_true(close(lr, s:lr(step - 1)), ("step %d: PyTorch %.9g, capl %.9g"):format(step - 1, lr, s:lr(step - 1)))
+        assert.is_true(close(lr, s:lr(step - 1)),
+          ("step %d: PyTorch %.9g, capl %.9g"):format(step - 1, lr, s:lr(step - 1)))
       end
     end)
   end
@@ -27,7 +28,8 @@ describe("schedules", function()
       local s = schedule.plateau(o)
       for place, figure in ipairs(golden.figures) do
         s:report(figure == "nan" and 0 / 0 or figure)
-        assert.is_true(close(case.rates[place], s:lr(0)), ("figure %d: PyTorch %.9g, capl %.9g"):format(place, case.rates[place], s:lr(0)))
+        assert.is_true(close(case.rates[place], s:lr(0)),
+          ("figure %d: PyTorch %.9g, capl %.9g"):format(place, case.rates[place], s:lr(0)))
       end
     end)
   end

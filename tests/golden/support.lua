@@ -76,8 +76,8 @@ function support.inputs(case)
   return inputs
 end
 
---- How far y and the gradients of the inputs, y's being dy, are from what PyTorch gave: {name = share of the largest value}.
--- call: function(inputs by name, PyTorch's attributes) -> y
+--- How far y and the gradients of the inputs, y's being dy, are from what PyTorch gave: {name = share of the largest
+-- value}. call: function(inputs by name, PyTorch's attributes) -> y
 function support.distances(case, call)
   local inputs, off = support.inputs(case), {}
   local y = call(inputs, case.attributes)

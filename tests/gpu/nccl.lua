@@ -1,8 +1,8 @@
 --- capl: 1
 --- needs: minutes=10
--- Collectives between GPUs through NCCL, for scripts/gpu-check: right numbers, a training step that is recorded together with
--- its all_reduce, and how fast 64 MB are added up. On one GPU with CAPL_COLLECTIVES=nccl, on several with --ranks=gpus.
--- Prints one line of JSON.
+-- Collectives between GPUs through NCCL, for scripts/gpu-check: right numbers, a training step that is recorded
+-- together with its all_reduce, and how fast 64 MB are added up. On one GPU with CAPL_COLLECTIVES=nccl, on several with
+-- --ranks=gpus. Prints one line of JSON.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {
   mb = 64, -- of f32, added up by all ranks
@@ -73,7 +73,9 @@ local function train(graph)
     local image = capl.rand(p.batch, 1, 30, 80, {seed = 3, stream = {k, rank, 1}})
     losses[k] = step(image, (capl.rand(p.batch, {seed = 3, stream = {k, rank, 2}}) * 36):to("i32")):item()
   end
-  if graph and step:state().replays == 0 then error(("rank %d: no step was captured: %s"):format(rank, tostring(step:state().eager))) end
+  if graph and step:state().replays == 0 then
+    error(("rank %d: no step was captured: %s"):format(rank, tostring(step:state().eager)))
+  end
   return losses, parameters[1]:sum():item()
 end
 
@@ -81,7 +83,9 @@ local plain, first = train(false)
 local recorded, second = train(true)
 local furthest = math.abs(first - second)
 for k, loss in ipairs(plain) do furthest = math.max(furthest, math.abs(loss - recorded[k])) end
-if not (furthest <= 1e-4) then error(("rank %d: a recorded step is %g away from a plain one"):format(rank, furthest)) end
+if not (furthest <= 1e-4) then
+  error(("rank %d: a recorded step is %g away from a plain one"):format(rank, furthest))
+end
 
 -- ---- speed ----
 
@@ -97,5 +101,5 @@ end
 local slowest = 0
 for _, s in ipairs(world:gather(seconds())) do slowest = math.max(slowest, s) end
 local bus = p.mb * 1e6 / slowest * 2 * (size - 1) / size / 1e9
-world:print(('{"ranks": %d, "checked": %d, "apart": %.3g, "mb": %g, "ms": %.4f, "bus_gb_s": %.2f}'):format(size, checked, furthest, p.mb,
-  1e3 * slowest, bus))
+world:print(('{"ranks": %d, "checked": %d, "apart": %.3g, "mb": %g, "ms": %.4f, "bus_gb_s": %.2f}'):format(size,
+  checked, furthest, p.mb, 1e3 * slowest, bus))

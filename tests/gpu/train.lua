@@ -20,7 +20,8 @@ local model = nn.Sequential {
   nn.Conv2d(C, 2 * C, 3, {padding = 1}), nn.BatchNorm2d(2 * C), nn.ReLU(), nn.MaxPool2d(2),
   nn.Flatten(), nn.Dropout(0.2), nn.Linear(2 * C * 15 * 40, 144),
 }
-local opt = optim.AdamW(model:parameters(), {lr = optim.schedule.warmup_cosine {lr = 1e-3, warmup = 3, total = p.steps}})
+local opt = optim.AdamW(model:parameters(),
+  {lr = optim.schedule.warmup_cosine {lr = 1e-3, warmup = 3, total = p.steps}})
 
 local function step(image, target)
   local loss = capl.autocast(p.precision, function() return nn.multilabel_soft_margin(model(image), target) end)

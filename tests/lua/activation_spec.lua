@@ -17,13 +17,13 @@ describe("activations", function()
       [nn.GELU()] = {-0.0455002639, 0, 0.8413447461, 3.9998733149},
       [nn.GELU{approximate = "tanh"}] = {-0.0454023059, 0, 0.8411919906, 3.9999297540},
       [nn.Softplus()] = {math.log(1 + math.exp(-2)), math.log(2), math.log(1 + math.exp(1)), math.log(1 + math.exp(4))},
-      [nn.Softplus{beta = 2, threshold = 3}] = {math.log(1 + math.exp(-4)) / 2, math.log(2) / 2, math.log(1 + math.exp(2)) / 2, 4},
-      [nn.LeakyReLU(0.5)] = {-1, 0, 1, 4},
+      [nn.Softplus{beta = 2, threshold = 3}] = {math.log(1 + math.exp(-4)) / 2, math.log(2) / 2,
+      math.log(1 + math.exp(2)) / 2, 4}, [nn.LeakyReLU(0.5)] = {-1, 0, 1, 4},
       [nn.ELU(2)] = {2 * (math.exp(-2) - 1), 0, 1, 4},
       [nn.Hardswish()] = {-1 / 3, 0, 2 / 3, 4},
       [nn.Hardsigmoid()] = {1 / 6, 0.5, 4 / 6, 1},
-      [nn.LogSigmoid()] = {-2 - math.log(1 + math.exp(-2)), -math.log(2), -math.log(1 + math.exp(-1)), -math.log(1 + math.exp(-4))},
-      [nn.ReLU6()] = {0, 0, 1, 4},
+      [nn.LogSigmoid()] = {-2 - math.log(1 + math.exp(-2)), -math.log(2), -math.log(1 + math.exp(-1)),
+      -math.log(1 + math.exp(-4))}, [nn.ReLU6()] = {0, 0, 1, 4},
       [nn.Hardtanh(-1, 3)] = {-1, 0, 1, 3},
       [nn.Mish()] = {-0.2525014648, 0, 0.8650983883, 3.9974129200},
       [nn.SELU()] = {-1.5201664686, 0, 1.0507009874, 4.2028039494},
@@ -55,7 +55,8 @@ describe("activations", function()
 
   it("refuse options that they do not have", function()
     assert.truthy(error_text(function() nn.SiLU{inplace = true} end):find("inplace"))
-    assert.truthy(error_text(function() nn.Hardtanh(1, -1) end):find("min_val must be below max_val, got 1 and -1", 1, true))
+    assert.truthy(error_text(function() nn.Hardtanh(1, -1) end):find("min_val must be below max_val, got 1 and -1", 1,
+      true))
     assert.truthy(error_text(function() nn.GELU{approximate = "erf"}(capl.ones(1)) end):find("none"))
   end)
 end)
@@ -79,7 +80,9 @@ describe("PReLU", function()
   end)
 
   it("names both numbers when the channels differ", function()
-    assert.truthy(error_text(function() nn.PReLU(3)(capl.zeros(2, 4)) end):find("it has 3 parameters, x has 4 channels", 1, true))
-    assert.truthy(error_text(function() nn.PReLU(0) end):find("num_parameters must be a whole number from 1 on, got 0", 1, true))
+    assert.truthy(error_text(function() nn.PReLU(3)(capl.zeros(2, 4)) end):find("it has 3 parameters, x has 4 channels",
+      1, true))
+    assert.truthy(error_text(function() nn.PReLU(0) end):find("num_parameters must be a whole number from 1 on, got 0",
+      1, true))
   end)
 end)

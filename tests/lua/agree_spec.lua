@@ -4,8 +4,8 @@ local capl = require "capl"
 
 local agree = getfenv(capl.distributed).require("dist.agree")
 
--- Ranks as coroutines that take turns: a rank that tells waits until all have. -> list of what each body gave; how often
--- they told.
+-- Ranks as coroutines that take turns: a rank that tells waits until all have. -> list of what each body gave; how
+-- often they told.
 local function on_ranks(size, body)
   local exchanges, threads, results = 0, {}, {}
   local told

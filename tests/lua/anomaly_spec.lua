@@ -1,5 +1,5 @@
--- A loss or gradient that is not finite: told with layer, op, pass, samples and step, and the weights stay as they were. The
--- first loss of a run beside what it should be.
+-- A loss or gradient that is not finite: told with layer, op, pass, samples and step, and the weights stay as they
+-- were. The first loss of a run beside what it should be.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -20,7 +20,8 @@ local function loop(o)
   local before
   local text = error_text(function()
     for step = 1, o.steps or 4 do
-      local batch = {image = capl.randn(4, 3), target = capl.tensor({0, 1, 1, 0}, {dtype = "i32"}), ids = {7, 8, 9, 5}, count = 4}
+      local batch = {image = capl.randn(4, 3), target = capl.tensor({0, 1, 1, 0}, {dtype = "i32"}), ids = {7, 8, 9, 5},
+        count = 4}
       if o.spoil then o.spoil(step, batch, model) end
       before = model[1].weight:tolist()
       watch:before_step(batch, step)
@@ -160,7 +161,8 @@ describe("the first loss", function()
   it("is warned of when it is more than twice, or less than half of that", function()
     local found = first(function() return nn.cross_entropy(capl.randn(4, 10) * 100, labels) end)
     assert.matches("warning: that is .* times what is expected: .*an init that was lost", found.warning)
-    found = first(function() return nn.mse(capl.zeros(2, 2), capl.full({2, 2}, 9) + capl.arange(4, {dtype = "f32"}):view(2, 2)) end)
+    found = first(function() return nn.mse(capl.zeros(2, 2),
+      capl.full({2, 2}, 9) + capl.arange(4, {dtype = "f32"}):view(2, 2)) end)
     assert.matches("are the targets far from 0", found.warning)
     found = first(function() return nn.bce_with_logits(capl.full({1}, 9), capl.ones(1)) end)
     assert.matches("warning: that is 1/%d+ of what is expected", found.warning)
@@ -170,8 +172,10 @@ describe("the first loss", function()
     local texts = capl.tensor({{0, 1, 1}, {2, -1, -1}, {1, 1, 1}, {-1, -1, -1}}, {dtype = "i32"})
     local even = capl.zeros(6, 4, 4):log_softmax(-1)
     for _, how in ipairs{"mean", "sum", "none"} do
-      local found = first(function() return (nn.ctc_loss(even, texts, {6, 5, 4, 2}, {3, 1, 3, 0}, {blank = 3, reduction = how})) end)
-      assert.is_true(math.abs(found.ratio - 1) < 1e-5, how .. ": " .. found.text) -- the third needs 5 steps: counted as 0
+      local found = first(function()
+        return (nn.ctc_loss(even, texts, {6, 5, 4, 2}, {3, 1, 3, 0}, {blank = 3, reduction = how})) end)
+      -- the third needs 5 steps: counted as 0
+      assert.is_true(math.abs(found.ratio - 1) < 1e-5, how .. ": " .. found.text)
       assert.matches("that of 6 time steps of 4 classes that are all as likely", found.text, 1, true)
     end
   end)
@@ -180,7 +184,8 @@ describe("the first loss", function()
     local texts = capl.tensor({{0, 1}}, {dtype = "i32"})
     local found = first(function() return (nn.ctc_loss(capl.zeros(8, 1, 4), texts, 8, 2, {blank = 3})) end)
     assert.matches("a loss below 0: log_probs are no log probabilities", found.warning, 1, true)
-    found = first(function() return (nn.ctc_loss((capl.randn(8, 1, 4) * 200):log_softmax(-1), texts, 8, 2, {blank = 3})) end)
+    found = first(function() return (nn.ctc_loss((capl.randn(8, 1, 4) * 200):log_softmax(-1), texts, 8, 2, {blank = 3}))
+      end)
     assert.matches("times what is expected: are the logits", found.warning)
   end)
 

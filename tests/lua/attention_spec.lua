@@ -45,7 +45,8 @@ describe("normalisation within a sample", function()
 
   it("says what does not fit, and what to do", function()
     has("nn.LayerNorm({4}, {eps = …})", nn.LayerNorm, {4, eps = 1})
-    has("x:permute(1, 3, 4, 2), or nn.GroupNorm(1, 8)", function() local y = nn.LayerNorm(8)(capl.zeros(2, 8, 3, 3)) return y end)
+    has("x:permute(1, 3, 4, 2), or nn.GroupNorm(1, 8)", function() local y = nn.LayerNorm(8)(capl.zeros(2, 8, 3, 3))
+      return y end)
     has("num_groups has to divide num_channels, got 3 and 8", nn.GroupNorm, 3, 8)
     has("there are no running statistics", nn.InstanceNorm2d, 3, {track_running_stats = true})
   end)
@@ -62,9 +63,11 @@ describe("attention", function()
   end)
 
   it("is the same with and without its weights, whatever the masks", function()
-    local future = capl.tensor({{0, 1, 1, 1, 1}, {0, 0, 1, 1, 1}, {0, 0, 0, 1, 1}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}}, {dtype = "bool"})
-    for _, how in ipairs{{}, {key_padding_mask = padding}, {is_causal = true}, {key_padding_mask = padding, is_causal = true},
-      {attn_mask = future}, {attn_mask = capl.randn(6, 5, 5)}, {attn_mask = future, key_padding_mask = padding}} do
+    local future = capl.tensor({{0, 1, 1, 1, 1}, {0, 0, 1, 1, 1}, {0, 0, 0, 1, 1}, {0, 0, 0, 0, 1}, {0, 0, 0, 0, 0}},
+      {dtype = "bool"})
+    for _, how in ipairs{{}, {key_padding_mask = padding}, {is_causal = true},
+      {key_padding_mask = padding, is_causal = true}, {attn_mask = future}, {attn_mask = capl.randn(6, 5, 5)},
+      {attn_mask = future, key_padding_mask = padding}} do
       local short = layer(x, x, x, how)
       how.need_weights = true
       local long, weights = layer(x, x, x, how)
@@ -114,7 +117,8 @@ describe("attention", function()
   end)
 
   it("makes an encoder layer that trains, under bf16 too", function()
-    local net = nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true, norm_first = true, activation = "gelu", dropout = 0.1})
+    local net = nn.TransformerEncoderLayer(8, 2, 16,
+      {batch_first = true, norm_first = true, activation = "gelu", dropout = 0.1})
     for _, precision in ipairs{"fp32", "bf16"} do
       net:zero_grad()
       capl.autocast(precision, function() net(x, {is_causal = true}):sum():backward() end)
@@ -160,7 +164,8 @@ describe("attention", function()
     local one = nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true, dropout = 0.3, activation = "gelu"}):eval()
     local encoder, rows = nn.TransformerEncoder(one, 2, {norm = nn.LayerNorm(8)}), capl.randn(3, 5, 8)
     local names = encoder:state_dict()
-    assert.is_truthy(names["layers.0.self_attn.in_proj_weight"] and names["layers.1.linear2.bias"] and names["norm.weight"])
+    assert.is_truthy(names["layers.0.self_attn.in_proj_weight"] and names["layers.1.linear2.bias"]
+      and names["norm.weight"])
     local blank = capl.tensor{{0, 0, 0, 1, 1}, {0, 0, 0, 0, 0}, {0, 1, 1, 1, 1}}:gt(0)
     local how = {src_key_padding_mask = blank, is_causal = true}
     assert.is_true(apart(encoder(rows, how), nn.LayerNorm(8)(one(one(rows, how), how))) < 1e-5)
@@ -179,9 +184,11 @@ describe("attention", function()
     has("num_heads has to divide embed_dim, got 3 and 8", nn.MultiheadAttention, 8, 3)
     has("kdim is embed_dim (8) here, got 4", nn.MultiheadAttention, 8, 2, {kdim = 4})
     has("query must be (batch,length,8), got (2,3,4)", layer, capl.zeros(2, 3, 4))
-    has("key_padding_mask must be (3,5), one per sequence and key, got (3,4)", layer, x, x, x, {key_padding_mask = capl.zeros(3, 4)})
+    has("key_padding_mask must be (3,5), one per sequence and key, got (3,4)", layer, x, x, x,
+      {key_padding_mask = capl.zeros(3, 4)})
     has("attn_mask must be (5,5) or (6,5,5), got (3,4)", layer, x, x, x, {attn_mask = capl.zeros(3, 4)})
-    has("is_causal and attn_mask are both given", nn.scaled_dot_product_attention, x, x, x, {is_causal = true, attn_mask = padding})
+    has("is_causal and attn_mask are both given", nn.scaled_dot_product_attention, x, x, x,
+      {is_causal = true, attn_mask = padding})
     has("dropout is a share from 0 to below 1, got 1", nn.scaled_dot_product_attention, x, x, x, {dropout_p = 1})
   end)
 end)

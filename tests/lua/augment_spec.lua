@@ -6,13 +6,14 @@ local augment, data = capl.augment, capl.data
 
 local function source(opts)
   opts = opts or {}
-  return data.captcha{charset = "0-9", length = 3, count = opts.count or 16, seed = 7, fixed = true, channels = opts.channels}
+  return data.captcha{charset = "0-9", length = 3, count = opts.count or 16, seed = 7, fixed = true,
+    channels = opts.channels}
 end
 
 local function loader(ops, opts)
   opts = opts or {}
-  return data.loader{source = opts.source or source(opts), role = opts.role or "train", batch = 8, workers = opts.workers or 0,
-    normalize = "unit", augment = ops, tta = opts.tta}
+  return data.loader{source = opts.source or source(opts), role = opts.role or "train", batch = 8,
+    workers = opts.workers or 0, normalize = "unit", augment = ops, tta = opts.tta}
 end
 
 local function first(ops, opts)
@@ -51,8 +52,9 @@ describe("augment", function()
     for _, ops in ipairs{
       {rotate = 5}, {rotate = {-5, 5}}, {rotate = {-5, 5, p = 0.5}}, {rotate = {5, p = 0.5, coin = 3}}, {crop = 0.5},
       {crop = {0.5, 1, aspect = {0.9, 1.1}}}, {blur = {0.5, 1, size = 5}}, {erase = {0.1, 0.2, value = 9, p = 0.5}},
-      {flip = 1, flip_text = true}, {mixup = {alpha = 0.2, p = 1}}, {cutmix = {}}, {gamma = 0.2, hue = 0.1, saturation = 0.5},
-      {perspective = 0.2, elastic = 2, fill = 7, mask_fill = 1}, {flip_vertical = 1, flip_text = true, flip_swaps = {{1, 2}, {3, 4}}},
+      {flip = 1, flip_text = true}, {mixup = {alpha = 0.2, p = 1}}, {cutmix = {}},
+      {gamma = 0.2, hue = 0.1, saturation = 0.5}, {perspective = 0.2, elastic = 2, fill = 7, mask_fill = 1},
+      {flip_vertical = 1, flip_text = true, flip_swaps = {{1, 2}, {3, 4}}},
     } do assert.equal(8, first(ops, {channels = 3}).count) end
   end)
 
@@ -78,12 +80,14 @@ describe("augment", function()
     local plain = data.loader{source = faces, role = "train", batch = 4, normalize = "unit"}:epoch(1)()
     for _, name in ipairs(augment.presets) do
       if name ~= "captcha" then
-        local batch = data.loader{source = faces, role = "train", batch = 4, normalize = "unit", augment = name}:epoch(1)()
+        local batch = data.loader{source = faces, role = "train", batch = 4, normalize = "unit",
+          augment = name}:epoch(1)()
         assert.same({4, 64, 64}, batch.mask.shape)
         assert.same({4, 3, 64, 64}, batch.image.shape)
       end
     end
-    local flipped = data.loader{source = faces, role = "train", batch = 4, normalize = "unit", augment = {flip = 1}}:epoch(1)()
+    local flipped = data.loader{source = faces, role = "train", batch = 4, normalize = "unit",
+      augment = {flip = 1}}:epoch(1)()
     local before, after, swap = plain.mask:tolist(), flipped.mask:tolist(), {}
     for class = 0, 255 do swap[class] = class end
     for _, pair in ipairs(faces.swaps) do swap[pair[1]], swap[pair[2]] = pair[2], pair[1] end
@@ -128,8 +132,10 @@ describe("augment", function()
   it("mixes the same with any number of threads", function()
     local function sums(workers)
       local out = {}
-      for batch in loader({mixup = {p = 0.5}, cutmix = {p = 0.5}, rotate = 9}, {workers = workers, count = 64}):epoch(1) do
-        out[#out + 1] = ("%.9g %s"):format((batch.image * batch.image):sum():item(), table.concat(batch.mix:tolist(), ","))
+      for batch in loader({mixup = {p = 0.5}, cutmix = {p = 0.5}, rotate = 9},
+        {workers = workers, count = 64}):epoch(1) do
+        out[#out + 1] = ("%.9g %s"):format((batch.image * batch.image):sum():item(),
+          table.concat(batch.mix:tolist(), ","))
       end
       return table.concat(out, "\n")
     end

@@ -1,4 +1,5 @@
--- data.captcha: every preset in batches, texts of varying length, the options of the styles and what the docstring says.
+-- data.captcha: every preset in batches, texts of varying length, the options of the styles and what the docstring
+-- says.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -22,7 +23,8 @@ describe("data.captcha", function()
       local batch = first_batch{preset = preset, count = 16}
       assert.same({16, 1, height, width}, batch.image.shape)
       assert.same({16, length}, batch.target.shape)
-      batch = first_batch{preset = preset, count = 16, width = 96, height = 40, length = 3, channels = 3, charset = "a-f"}
+      batch = first_batch{preset = preset, count = 16, width = 96, height = 40, length = 3, channels = 3,
+        charset = "a-f"}
       assert.same({16, 3, 40, 96}, batch.image.shape)
       for _, text in ipairs(batch.target:tolist()) do
         for _, id in ipairs(text) do assert.is_true(id >= 0 and id < 6) end
@@ -43,8 +45,9 @@ describe("data.captcha", function()
   end)
 
   it("takes ranges as a number or two, colours as a gray level, two, or two colours", function()
-    local image = first_batch{preset = "free", count = 16, channels = 3, length = 1, charset = "I", size = 20, lines = 0, arcs = 0,
-      curves = {0, 0}, dots = 0, background = {{10, 20, 30}, {10, 20, 30}}, ink = 200}.image:float()
+    local image = first_batch{preset = "free", count = 16, channels = 3, length = 1, charset = "I", size = 20,
+      lines = 0, arcs = 0, curves = {0, 0}, dots = 0, background = {{10, 20, 30}, {10, 20, 30}},
+      ink = 200}.image:float()
     assert.equal(10, image:select(2, 1):amin():item())
     assert.equal(20, image:select(2, 2):amin():item())
     assert.equal(30, image:select(2, 3):amin():item())
@@ -54,7 +57,8 @@ describe("data.captcha", function()
   it("mixes several fonts", function()
     local one = first_batch{preset = "seed-custom", count = 16, font = "DejaVuSans.ttf"}.image:float()
     local same = first_batch{preset = "seed-custom", count = 16, font = {"DejaVuSans.ttf"}}.image:float()
-    local two = first_batch{preset = "seed-custom", count = 16, font = {"DejaVuSans.ttf", "DejaVuSans-Bold.ttf"}}.image:float()
+    local two = first_batch{preset = "seed-custom", count = 16,
+      font = {"DejaVuSans.ttf", "DejaVuSans-Bold.ttf"}}.image:float()
     assert.equal(0, (one - same):abs():amax():item())
     assert.is_true((one - two):abs():amax():item() > 0)
   end)
@@ -74,6 +78,8 @@ describe("data.captcha", function()
     local doc = file:read("*a"):match("%-%-%- Captchas drawn while training.-function")
     file:close()
     for _, preset in ipairs(data.presets()) do assert.is_truthy(doc:find('"' .. preset .. '"', 1, true), preset) end
-    for _, option in ipairs(data.style_options()) do assert.is_truthy(doc:find("%f[%w_]" .. option.name .. "%f[^%w_]"), option.name) end
+    for _, option in ipairs(data.style_options()) do
+      assert.is_truthy(doc:find("%f[%w_]" .. option.name .. "%f[^%w_]"), option.name)
+    end
   end)
 end)

@@ -46,7 +46,8 @@ end
 
 -- Losses and final state of a training of `count` steps.
 local function train(count, captured, change)
-  local o = {optimizer = function(p) return optim.AdamW(p, {lr = optim.schedule.cosine{lr = 0.01, T_max = count}}) end, precision = "fp32"}
+  local o = {optimizer = function(p)
+    return optim.AdamW(p, {lr = optim.schedule.cosine{lr = 0.01, T_max = count}}) end, precision = "fp32"}
   for key, value in pairs(change or {}) do o[key] = value end
   local model, data = (o.net or small_net)(), batches(count)
   local opt = o.optimizer(model:parameters())
@@ -66,7 +67,8 @@ local function train(count, captured, change)
   for i, loss in ipairs(losses) do losses[i] = loss:item() end
   local state = {}
   for name, tensor in pairs(model:state_dict()) do state[name] = tensor:tolist() end
-  return {losses = losses, state = state, steps = opt.steps, lr = opt.lr, skipped = opt.skipped, rng = {capl.rand(2):tolist()}}, run
+  return {losses = losses, state = state, steps = opt.steps, lr = opt.lr, skipped = opt.skipped,
+    rng = {capl.rand(2):tolist()}}, run
 end
 
 local function equals_plain(count, change)
@@ -89,7 +91,8 @@ describe("a captured step equals the plain one", function()
       return nn.multilabel_soft_margin(output, image:reshape(4, -1):narrow(2, 1, 10):gt(0):float())
     end
     for _, precision in ipairs(records and {"fp32", "tf32", "fp16", "bf16"} or {"fp32", "bf16"}) do
-      local run, result = equals_plain(10, {net = captcha_cnn, precision = precision, loss = loss, optimizer = function(p)
+      local run, result = equals_plain(10,
+        {net = captcha_cnn, precision = precision, loss = loss, optimizer = function(p)
         local lr = optim.schedule.warmup_cosine{lr = 0.01, warmup = 3, total = 10}
         return optim.AdamW(p, {lr = lr, clip_norm = 1, loss_scale = {init_scale = 2 ^ 23, growth_interval = 2}})
       end})
@@ -106,7 +109,8 @@ describe("a captured step equals the plain one", function()
     equals_plain(7, {optimizer = function(p)
       local matrices, others = {}, {}
       for _, x in ipairs(p) do table.insert(#x.shape > 1 and matrices or others, x) end
-      return optim.join{optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 7}}), optim.AdamW(others, {lr = 0.003})}
+      return optim.join{optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 7}}),
+        optim.AdamW(others, {lr = 0.003})}
     end})
   end)
 
@@ -227,7 +231,8 @@ describe("capl.capture", function()
       n = n + 1
       return n % 2 == 0 and x:exp() or x:abs()
     end)
-    assert.matches("the captured step is not the same every time: the step before had", nth_error(ops, capl.ones(2)), 1, true)
+    assert.matches("the captured step is not the same every time: the step before had", nth_error(ops, capl.ones(2)), 1,
+      true)
     local shapes = capl.capture(function(x)
       n = n + 1
       return x:narrow(1, 1, 1 + n % 3):exp()
@@ -237,7 +242,8 @@ describe("capl.capture", function()
       n = n + 1
       return x + capl.full({2}, n)
     end)
-    assert.matches("fill_: the captured step is not the same every time: the value was", nth_error(fills, capl.ones(2)), 1, true)
+    assert.matches("fill_: the captured step is not the same every time: the value was", nth_error(fills, capl.ones(2)),
+      1, true)
     local shorter = capl.capture(function(x)
       n = n + 1
       if n % 2 == 0 then return x * 2 end
@@ -255,7 +261,8 @@ describe("capl.capture", function()
       local ok, err = pcall(step)
       if not ok then text = tostring(err) break end
     end
-    assert.matches("input 1 is another tensor than in the step before; pass what changes as an argument", text or "no error", 1, true)
+    assert.matches("input 1 is another tensor than in the step before; pass what changes as an argument", text
+      or "no error", 1, true)
   end)
 
   it("refuses reads by the host, and values from it", function()

@@ -14,7 +14,8 @@ local function loader(batch)
 end
 
 local function block(inputs, outputs)
-  return nn.Sequential{nn.Conv2d(inputs, outputs, 3, {padding = 1}), nn.BatchNorm2d(outputs), nn.ReLU(), nn.Dropout(0.2)}
+  return nn.Sequential{nn.Conv2d(inputs, outputs, 3, {padding = 1}), nn.BatchNorm2d(outputs), nn.ReLU(),
+    nn.Dropout(0.2)}
 end
 
 local function job(changes)
@@ -29,7 +30,8 @@ end
 
 describe("checkpoint_layers of train.fit", function()
   it("trains to the same bits", function()
-    local plain, cheap, named = job{steps = 3}, job{steps = 3, checkpoint_layers = true}, job{steps = 3, checkpoint_layers = {"2"}}
+    local plain, cheap, named = job{steps = 3}, job{steps = 3, checkpoint_layers = true},
+      job{steps = 3, checkpoint_layers = {"2"}}
     for _, o in ipairs{plain, cheap, named} do
       capl.manual_seed(2)
       fit(o)

@@ -1,4 +1,5 @@
--- train.save, train.load and train.Checkpoint: what is saved is what comes back, to the bit; what cannot be saved is refused.
+-- train.save, train.load and train.Checkpoint: what is saved is what comes back, to the bit; what cannot be saved is
+-- refused.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -17,7 +18,8 @@ describe("train.save", function()
   teardown(function() os.remove(path) end)
 
   it("keeps numbers to the bit, also those JSON does not know", function()
-    local numbers = {0.1, 1 / 3, 2 ^ 53 - 1, -2 ^ 60, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 1e-7, 123456.789}
+    local numbers = {0.1, 1 / 3, 2 ^ 53 - 1, -2 ^ 60, 5e-324, 1.7976931348623157e308, math.huge, -math.huge, 1e-7,
+      123456.789}
     assert.same(numbers, there_and_back(numbers))
     local back = there_and_back{nan = 0 / 0, zero = -0.0}
     assert.is_true(back.nan ~= back.nan)
@@ -61,7 +63,8 @@ describe("train.save", function()
   it("refuses what is no state and says where it is", function()
     assert.equal("LINE: state 'optimizer.fn': it is a function\n  hint: state is made of tables with text keys, lists, numbers, " ..
       "texts, booleans and tensors", error_text(train.save, path, {optimizer = {fn = print}}))
-    assert.matches("state 'a': a key is a number, in no list", error_text(train.save, path, {a = {[1] = 1, [3] = 2}}), 1, true)
+    assert.matches("state 'a': a key is a number, in no list", error_text(train.save, path, {a = {[1] = 1, [3] = 2}}),
+      1, true)
     local loop = {}
     loop.loop = loop
     assert.matches("it may contain itself", error_text(train.save, path, loop), 1, true)
@@ -76,8 +79,8 @@ describe("train.save", function()
     file = io.open(path, "wb")
     file:write(bytes:sub(1, -10))
     file:close()
-    assert.matches(("the checkpoint %s is damaged: it has %d bytes of the %d it should have"):format(path, #bytes - 9, #bytes),
-      error_text(train.load, path), 1, true)
+    assert.matches(("the checkpoint %s is damaged: it has %d bytes of the %d it should have"):format(path, #bytes - 9,
+      #bytes), error_text(train.load, path), 1, true)
   end)
 end)
 
@@ -100,8 +103,8 @@ local function build(options)
   o.model = nn.Sequential{nn.Conv2d(1, 2, 3, {stride = 4}), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2),
     nn.Linear(2 * 5 * 10, 6)}
   o.optimizer = optim.AdamW(o.model:parameters(), {lr = options and options.lr or 0.01})
-  o.train = data.loader{source = data.captcha{charset = "0O1", length = 2, width = 40, height = 20, count = 22, seed = 5},
-    role = "train", batch = 4, workers = options and options.workers or 0, augment = {rotate = 10}, seed = 3}
+  o.train = data.loader{source = data.captcha{charset = "0O1", length = 2, width = 40, height = 20, count = 22,
+    seed = 5}, role = "train", batch = 4, workers = options and options.workers or 0, augment = {rotate = 10}, seed = 3}
   return o
 end
 
@@ -278,7 +281,8 @@ describe("train.Checkpoint", function()
         return ck
       end)
     end
-    assert.matches("ema is a number without state() and set_state(), so it cannot be saved", checkpoint{model = model, ema = 3}, 1, true)
+    assert.matches("ema is a number without state() and set_state(), so it cannot be saved",
+      checkpoint{model = model, ema = 3}, 1, true)
     assert.matches("evrey is a number without state() and set_state(), so it cannot be saved\n  hint: did you mean every?",
       checkpoint{model = model, evrey = 3}, 1, true)
     assert.matches("there is nothing to save", checkpoint{}, 1, true)

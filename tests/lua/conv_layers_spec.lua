@@ -38,7 +38,8 @@ describe("nn.ConvTranspose2d", function()
   end)
 
   it("undoes the shrinking of nn.Conv2d with the same options", function()
-    local down, up = nn.Conv2d(2, 5, 4, {stride = 3, padding = 2}), nn.ConvTranspose2d(5, 2, 4, {stride = 3, padding = 2})
+    local down, up = nn.Conv2d(2, 5, 4, {stride = 3, padding = 2}),
+      nn.ConvTranspose2d(5, 2, 4, {stride = 3, padding = 2})
     for h = 9, 12 do assert.equal(h, up(down(capl.zeros(1, 2, h, 9)), {h, 9}):size(3)) end
   end)
 
@@ -78,7 +79,8 @@ describe("layers of sequences", function()
     local y = nn.BatchNorm1d(3)(capl.randn(4, 3, 8))
     assert.same({4, 3, 8}, y.shape)
     assert.is_true(math.abs(y:mean():item()) < 1e-5)
-    assert.truthy(error_text(function() return nn.MaxPool1d(2)(capl.zeros(2, 3)) end):find("x must be (N,C,L)", 1, true))
+    assert.truthy(error_text(function()
+      return nn.MaxPool1d(2)(capl.zeros(2, 3)) end):find("x must be (N,C,L)", 1, true))
   end)
 end)
 
@@ -95,8 +97,10 @@ describe("layers that change sizes", function()
 
   it("unflatten and pad", function()
     assert.same({2, 3, 4, 5}, nn.Unflatten(2, {3, -1})(capl.zeros(2, 12, 5)).shape)
-    assert.truthy(error_text(function() return nn.Unflatten(2, {5, -1})(capl.zeros(2, 12)) end):find("dim 2 of x has size 12", 1, true))
-    assert.same({{{{0, 1, 2}, {0, 3, 4}, {0, 0, 0}}}}, nn.ZeroPad2d{1, 0, 0, 1}(capl.tensor{{{{1, 2}, {3, 4}}}}):tolist())
+    assert.truthy(error_text(function()
+      return nn.Unflatten(2, {5, -1})(capl.zeros(2, 12)) end):find("dim 2 of x has size 12", 1, true))
+    assert.same({{{{0, 1, 2}, {0, 3, 4}, {0, 0, 0}}}},
+      nn.ZeroPad2d{1, 0, 0, 1}(capl.tensor{{{{1, 2}, {3, 4}}}}):tolist())
   end)
 
   it("hold modules by name", function()
@@ -106,6 +110,7 @@ describe("layers that change sizes", function()
     for name in nn.ModuleDict{{"b", nn.ReLU()}, {"a", nn.ReLU()}}:named_children() do order[#order + 1] = name end
     assert.same({"b", "a"}, order)
     assert.equal(2 * 3 + 3 + 2 * 30 + 30, dict:parameter_count())
-    assert.truthy(error_text(function() return nn.ModuleDict{train = nn.ReLU()} end):find("'train' is a method of modules", 1, true))
+    assert.truthy(error_text(function()
+      return nn.ModuleDict{train = nn.ReLU()} end):find("'train' is a method of modules", 1, true))
   end)
 end)

@@ -3,7 +3,8 @@
 local capl = require "capl"
 
 local dtypes = {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"}
-local values = {0, 1, 2, 3, 7, 100, 200.5, 255, 0.25, 1.75, -1, -3.5, 65519, 70000, 1e9, -4e9, 1 / 0, -1 / 0, 0 / 0, 1 / 3}
+local values = {0, 1, 2, 3, 7, 100, 200.5, 255, 0.25, 1.75, -1, -3.5, 65519, 70000, 1e9, -4e9, 1 / 0, -1 / 0, 0 / 0,
+  1 / 3}
 
 local backwards = {}
 for i, v in ipairs(values) do backwards[#values + 1 - i] = v end
@@ -17,7 +18,9 @@ end
 
 local function text(t)
   local out = {}
-  for i, v in ipairs(capl.op.cast(t:to("ref"), {dtype = "f64"}):view(-1):tolist()) do out[i] = v ~= v and "nan" or ("%.17g"):format(v) end
+  for i, v in ipairs(capl.op.cast(t:to("ref"), {dtype = "f64"}):view(-1):tolist()) do
+    out[i] = v ~= v and "nan" or ("%.17g"):format(v)
+  end
   return t.dtype .. " " .. table.concat(out, " ")
 end
 
@@ -47,7 +50,8 @@ describe("the cpu backend", function()
   end
 
   for _, name in ipairs{"eq", "ne", "lt", "le", "gt", "ge"} do
-    it("compares with " .. name .. " as ref does", function() compare(name, function(a, b) return capl.op[name](a, b) end) end)
+    it("compares with " .. name .. " as ref does",
+      function() compare(name, function(a, b) return capl.op[name](a, b) end) end)
   end
 
   it("chooses among two dtypes as ref does", function()
@@ -69,7 +73,8 @@ describe("the cpu backend", function()
     capl.manual_seed(1)
     local nn = capl.nn
     local value, score = nn.Linear(8, 8), nn.Linear(8, 1)
-    local x, opt = capl.randn(4, 6, 8), capl.optim.AdamW({value.weight, value.bias, score.weight, score.bias}, {lr = 0.02})
+    local x, opt = capl.randn(4, 6, 8),
+      capl.optim.AdamW({value.weight, value.bias, score.weight, score.bias}, {lr = 0.02})
     local first, last
     for _ = 1, 30 do
       local loss = capl.autocast("bf16", function() return nn.mse(value(x) * score(x), x) end)

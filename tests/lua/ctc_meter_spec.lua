@@ -23,7 +23,8 @@ local function meter() return capl.text_meter("ABC", {decoding = "ctc"}) end
 describe("a meter of CTC readings", function()
   it("joins equal neighbours and leaves blanks out", function()
     local m = meter()
-    m:add(scores({{0, 0, 3, 0, 1}, {3, 3, 3, 3, 3}, {2, 2, 2, 3, 3}}, 4), {target = target{{0, 0, 1}, {0, -1, -1}, {2, -1, -1}}})
+    m:add(scores({{0, 0, 3, 0, 1}, {3, 3, 3, 3, 3}, {2, 2, 2, 3, 3}}, 4),
+      {target = target{{0, 0, 1}, {0, -1, -1}, {2, -1, -1}}})
     local r = m:result()
     assert.same({3, 2 / 3}, {r.n, r.exact})
     assert.is_true(support.close(r.blanks, 8 / 15))
@@ -59,7 +60,8 @@ describe("a meter of CTC readings", function()
 
   it("is what train.fit counts a registered CTC model with", function()
     local function loader(role)
-      local source = capl.data.captcha{charset = "AB", length = {1, 2}, width = 32, height = 16, count = 4, fixed = true}
+      local source = capl.data.captcha{charset = "AB", length = {1, 2}, width = 32, height = 16, count = 4,
+        fixed = true}
       return capl.data.loader{source = source, role = role, batch = 4, workers = 0}
     end
     local nn = capl.nn
@@ -72,7 +74,8 @@ describe("a meter of CTC readings", function()
       model = net, train = loader("train"), val = loader("val"), steps = 1, precision = "fp32",
       optimizer = capl.optim.SGD(net:parameters(), {lr = 0.1}),
       loss = function(output, batch)
-        return (nn.ctc_loss(output:transpose(1, 2):log_softmax(-1), batch.target, output:size(2), batch.target_length, {blank = 2}))
+        return (nn.ctc_loss(output:transpose(1, 2):log_softmax(-1), batch.target, output:size(2), batch.target_length,
+          {blank = 2}))
       end,
     }
     capl.model(nn.Linear(1, 1))
@@ -120,7 +123,8 @@ describe("capl.model", function()
 
   it("is told how texts are read", function()
     local model = capl.nn.Linear(2, 4)
-    assert.matches("unknown decoding 'ctcc'; did you mean 'ctc'", support.error_text(capl.model, model, {decoding = "ctcc"}))
+    assert.matches("unknown decoding 'ctcc'; did you mean 'ctc'",
+      support.error_text(capl.model, model, {decoding = "ctcc"}))
     assert.matches("needs the charset", support.error_text(capl.model, model, {output = "text", decoding = "ctc"}))
     assert.equal(model, capl.model(model, {output = "text", charset = "ABC", decoding = "ctc"}))
   end)

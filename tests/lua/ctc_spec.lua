@@ -23,15 +23,18 @@ describe("the CTC loss", function()
     local loss = nn.ctc_loss(x, texts, whole {8, 8, 8}, whole {3, 1, 2}):item()
     near(loss, nn.ctc_loss(x, texts, 8, {3, 1, 2}):item())
     near(nn.ctc_loss(x, texts, {8, 8, 8}, 1):item(), nn.ctc_loss(x, texts:narrow(2, 1, 1), 8, {1, 1, 1}):item())
-    assert.matches("input_lengths: a list of 2 lengths for 3 samples", error_text(nn.ctc_loss, x, texts, {8, 8}, {3, 1, 2}), 1, true)
+    assert.matches("input_lengths: a list of 2 lengths for 3 samples",
+      error_text(nn.ctc_loss, x, texts, {8, 8}, {3, 1, 2}), 1, true)
   end)
 
   it("is a module that keeps what it said of its samples", function()
     local criterion = nn.CTCLoss {reduction = "sum"}
     local loss = criterion(scores:permute(2, 1, 3):log_softmax(-1), texts, {8, 8, 2}, {3, 1, 2})
     assert.same({0, 0, 1}, criterion.infeasible:tolist())
-    near(nn.ctc_loss(scores:permute(2, 1, 3):log_softmax(-1), texts, {8, 8, 2}, {3, 1, 0}, {reduction = "none"}):tolist()[1]
-      + nn.ctc_loss(scores:permute(2, 1, 3):log_softmax(-1), texts, {8, 8, 2}, {3, 1, 0}, {reduction = "none"}):tolist()[2], loss:item())
+    near(nn.ctc_loss(scores:permute(2, 1, 3):log_softmax(-1), texts, {8, 8, 2}, {3, 1, 0},
+      {reduction = "none"}):tolist()[1]
+      + nn.ctc_loss(scores:permute(2, 1, 3):log_softmax(-1), texts, {8, 8, 2}, {3, 1, 0},
+        {reduction = "none"}):tolist()[2], loss:item())
     loss:backward()
     for _, step in ipairs(scores.grad:tolist()[3]) do
       for _, v in ipairs(step) do assert.equal(0, v) end
@@ -57,7 +60,8 @@ describe("the CTC loss", function()
     local steps = capl.randn(1020, 1, 4):log_softmax(-1):detach()
     local function run(device)
       local x = steps:to(device):requires_grad_()
-      local loss = nn.ctc_loss(x, capl.tensor({text}, {dtype = "i32", device = device}), 1020, 1001, {reduction = "sum"})
+      local loss = nn.ctc_loss(x, capl.tensor({text}, {dtype = "i32", device = device}), 1020, 1001,
+        {reduction = "sum"})
       loss:backward()
       return loss:item(), x.grad:to("ref"):to("f32"):tolist()
     end
@@ -94,7 +98,8 @@ describe("decoding", function()
   local close_call = capl.tensor {{{math.log(0.4), math.log(0.6)}, {math.log(0.4), math.log(0.6)}}}
 
   it("is greedy by path, and by beam the best text", function()
-    local path, best = text.ctc_greedy(close_call, {charset = "a"})[1], text.ctc_beam(close_call, {charset = "a", n = 5})[1]
+    local path, best = text.ctc_greedy(close_call, {charset = "a"})[1],
+      text.ctc_beam(close_call, {charset = "a", n = 5})[1]
     assert.equal("", path.text)
     near(0.36, path.confidence)
     assert.equal(2, #best)
@@ -152,12 +157,14 @@ end)
 describe("train.fit with the CTC loss", function()
   it("names samples that have too few time steps, once", function()
     local function loss_of(output, batch)
-      return nn.ctc_loss(output:view(-1, 3, 4):permute(2, 1, 3):log_softmax(-1), batch.target, {3, 3, 1, 3}, 2, {blank = 3})
+      return nn.ctc_loss(output:view(-1, 3, 4):permute(2, 1, 3):log_softmax(-1), batch.target, {3, 3, 1, 3}, 2,
+        {blank = 3})
     end
     local model = nn.Sequential {nn.Flatten(), nn.Linear(800, 12)}
     local result = training.fit {model = model, train = training.loader("train", 8), loss = loss_of, steps = 6,
       optimizer = capl.optim.SGD(model:parameters(), {lr = 0.01})}
     assert.equal(1, #result.ctc_infeasible)
-    assert.matches("1 of 4 samples of step 1 have fewer time steps than characters.* count nothing: %d", result.ctc_infeasible[1])
+    assert.matches("1 of 4 samples of step 1 have fewer time steps than characters.* count nothing: %d",
+      result.ctc_infeasible[1])
   end)
 end)

@@ -9,8 +9,8 @@ local on_gpu = capl.device():match("^cuda") ~= nil
 -- All bits of a short training.
 local function trained()
   capl.manual_seed(11)
-  local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.2),
-    nn.Flatten(), nn.Linear(8 * 5 * 7, 10)}
+  local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Dropout(0.2), nn.Flatten(), nn.Linear(8 * 5 * 7, 10)}
   local opt = optim.AdamW(model:parameters(), {lr = 0.01, clip_norm = 1})
   local step = capl.capture(function(x, labels)
     local loss = nn.cross_entropy(model(x), labels)

@@ -9,15 +9,15 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "nn/one_dim.lua", "nn/shaping.lua", "nn/batchnorm.lua", "nn/sync_batchnorm.lua", "nn/activation.lua",
   "nn/pooling.lua", "nn/pixel_unshuffle.lua", "nn/recurrent.lua", "nn/loss.lua",
   "nn/loss_values.lua", "nn/loss_margins.lua", "nn/dice.lua", "nn/ctc.lua", "nn/summary.lua",
-  "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/callbacks/monitor.lua", "optim/join.lua", "optim/schedule.lua",
-  "train/fit.lua", "text.lua",
-  "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/callbacks/weights.lua", "train/callbacks/ema.lua",
-  "train/callbacks/freeze.lua",
-  "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua", "train/callbacks/best.lua",
-  "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua", "meter/localisation.lua",
-  "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "nn/recompute.lua", "train/anomaly.lua",
-  "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua", "train/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua",
-  "augment/presets.lua",
+  "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/callbacks/monitor.lua", "optim/join.lua",
+  "optim/schedule.lua", "train/fit.lua", "text.lua",
+  "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/callbacks/weights.lua",
+  "train/callbacks/ema.lua", "train/callbacks/freeze.lua",
+  "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua",
+  "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua",
+  "meter/localisation.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "nn/recompute.lua",
+  "train/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua", "train/shards.lua",
+  "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.
@@ -95,7 +95,8 @@ end)
 
 describe("examples in docstrings", function()
   it("name what exists", function()
-    local roots, names = {capl = capl, nn = capl.nn, optim = capl.optim, train = capl.train, plot = capl.plot, augment = capl.augment}, 0
+    local roots, names = {capl = capl, nn = capl.nn, optim = capl.optim, train = capl.train, plot = capl.plot,
+      augment = capl.augment}, 0
     for _, code in ipairs(code_lines) do
       for first, path in code:gmatch("%f[%w_./-]([a-z]+)%.([%w_.]+)") do
         if roots[first] and not code:find('"[^"]*' .. first .. "%." .. path) then
@@ -120,7 +121,8 @@ describe("the parts of train.fit", function()
       if name ~= "init" then
         count = count + 1
         assert.matches(('require "train.callbacks.%s"'):format(name), list, 1, true)
-        local spec = io.open(root .. "train/callbacks/" .. path):read("*a"):match('name = "[%w_]+",%s+spec = (%b{})') or ""
+        local spec = io.open(root .. "train/callbacks/" .. path):read("*a"):match('name = "[%w_]+",%s+spec = (%b{})')
+          or ""
         for key in spec:gmatch('{"([%w_]+)",') do
           assert.is_nil(keys[key], ("%s of %s is a key of %s, too"):format(key, name, tostring(keys[key])))
           keys[key] = name
@@ -135,12 +137,14 @@ end)
 describe("the arguments of a page", function()
   it("are those that the constructor knows", function()
     local tables = 0
-    local page = io.open(root .. "../../docs/api/nn.md"):read("*a") .. io.open(root .. "../../docs/api/nn-activations.md"):read("*a")
+    local page = io.open(root .. "../../docs/api/nn.md"):read("*a")
+      .. io.open(root .. "../../docs/api/nn-activations.md"):read("*a")
     for section in (page .. "\n## "):gsub("\n## ", "\1"):gmatch("\1([^\1]+)") do
       local name = section:match("^nn%.([%w_]+)")
       local there, class = pcall(function() return capl.nn[name] end)
       local ok, err = pcall(function() return class{zzzzzz = 1} end)
-      local known = there and type(class) == "table" and not ok and tostring(err):match("unknown option 'zzzzzz'; known: ([%w_, ]*)")
+      local known = there and type(class) == "table" and not ok
+        and tostring(err):match("unknown option 'zzzzzz'; known: ([%w_, ]*)")
       if known then
         local given = {}
         for option in section:gmatch("\n| `([%w_]+)` |") do given[#given + 1] = option end

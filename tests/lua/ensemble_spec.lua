@@ -7,7 +7,8 @@ local nn, optim = capl.nn, capl.optim
 local error_text, close = support.error_text, support.close
 
 local function mlp()
-  return nn.Sequential{nn.Linear(6, 8, {bias = false}), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 3)}
+  return nn.Sequential{nn.Linear(6, 8, {bias = false}), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.Tanh(),
+    nn.Linear(5, 3)}
 end
 
 local function batches(n)
@@ -60,7 +61,9 @@ describe("nn.Ensemble", function()
       end
       for k, seed in ipairs{5, 1, 8} do
         local model, losses = trained_alone(mlp, seed, data, make)
-        for i in ipairs(data) do assert.is_true(close(losses[i], seen[i][k], 2e-5), ("model %d, step %d"):format(k, i)) end
+        for i in ipairs(data) do
+          assert.is_true(close(losses[i], seen[i][k], 2e-5), ("model %d, step %d"):format(k, i))
+        end
         check_state(model, ensemble:state_dict(k))
       end
     end)
@@ -106,8 +109,8 @@ describe("nn.Ensemble", function()
   it("runs layers over images", function()
     local function build()
       return nn.Sequential{
-        nn.Conv2d(1, 4, 3, {padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 3, {stride = 2, groups = 2}),
-        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3),
+        nn.Conv2d(1, 4, 3, {padding = 1}), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 6, 3, {stride = 2, groups = 2}), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(6, 3),
       }
     end
     local ensemble, x = nn.Ensemble{n = 3, seed = 4, build = build}, capl.randn(5, 1, 12, 16)
@@ -127,8 +130,9 @@ describe("nn.Ensemble", function()
 
   it("runs activations", function()
     local function build()
-      return nn.Sequential{nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 4), nn.GELU{approximate = "tanh"}, nn.Softplus(), nn.LeakyReLU(),
-        nn.ELU(), nn.Hardswish(), nn.Mish(), nn.SELU(), nn.Hardtanh(), nn.ReLU6(), nn.Hardsigmoid(), nn.LogSigmoid()}
+      return nn.Sequential{nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 4), nn.GELU{approximate = "tanh"}, nn.Softplus(),
+        nn.LeakyReLU(), nn.ELU(), nn.Hardswish(), nn.Mish(), nn.SELU(), nn.Hardtanh(), nn.ReLU6(), nn.Hardsigmoid(),
+        nn.LogSigmoid()}
     end
     local ensemble, x = nn.Ensemble{n = 2, seed = 7, build = build}, capl.randn(3, 4)
     for k = 1, 2 do
@@ -156,14 +160,18 @@ describe("nn.Ensemble", function()
     function Bad:init() self.fc = nn.Linear(4, 4) end
     function Bad:forward(x) return self.fc(x):softmax(1) end
     local ensemble = nn.Ensemble{n = 2, build = Bad}
-    assert.truthy(error_text(ensemble, capl.randn(3, 4)):find("model 1 gives other numbers in the ensemble than alone", 1, true))
+    assert.truthy(error_text(ensemble, capl.randn(3, 4)):find("model 1 gives other numbers in the ensemble than alone",
+      1, true))
   end)
 
   it("gives each model an input of its own", function()
     local ensemble, x = nn.Ensemble{n = 2, seed = 1, build = mlp}:eval(), capl.randn(2, 3, 6)
     local y = ensemble:each(x)
-    for k = 1, 2 do assert.is_true(close(ensemble:member(k)(x:select(1, k)):tolist(), y:select(1, k):tolist(), 1e-5)) end
-    assert.truthy(error_text(nn.Ensemble, {n = 1e9, build = function() return nn.ReLU() end}):find("n is at most 65536", 1, true))
+    for k = 1, 2 do
+      assert.is_true(close(ensemble:member(k)(x:select(1, k)):tolist(), y:select(1, k):tolist(), 1e-5))
+    end
+    assert.truthy(error_text(nn.Ensemble, {n = 1e9, build = function() return nn.ReLU() end}):find("n is at most 65536",
+      1, true))
     assert.truthy(error_text(ensemble.each, ensemble, capl.randn(3, 3, 6)):find("(2,N,…) expected", 1, true))
   end)
 
@@ -201,7 +209,8 @@ describe("nn.Ensemble", function()
   end)
 
   it("is trained in loops of one's own", function()
-    local loader = capl.data.loader{source = capl.data.captcha{charset = "01", length = 1, count = 4}, role = "train", batch = 2}
+    local loader = capl.data.loader{source = capl.data.captcha{charset = "01", length = 1, count = 4}, role = "train",
+      batch = 2}
     local ensemble = nn.Ensemble{n = 2, build = function() return nn.Sequential{nn.Flatten(), nn.Linear(9600, 2)} end}
     local opt = optim.SGD(ensemble:parameters(), {lr = 1})
     local why = error_text(capl.train.fit, {model = ensemble, train = loader, val = false, optimizer = opt, steps = 1,
@@ -213,8 +222,10 @@ describe("nn.Ensemble", function()
     local function refused(build, n, words)
       assert.truthy(error_text(nn.Ensemble, {n = n, build = build}):find(words, 1, true), words)
     end
-    refused(function() return nn.PixelUnshuffle(2) end, 2, "does not know nn.PixelUnshuffle; it knows AdaptiveAvgPool2d")
-    refused(function(k) return nn.Linear(2, k) end, 2, "model 2 is another than model 1: it is Linear(2 -> 2) there and")
+    refused(function() return nn.PixelUnshuffle(2) end, 2,
+      "does not know nn.PixelUnshuffle; it knows AdaptiveAvgPool2d")
+    refused(function(k) return nn.Linear(2, k) end, 2,
+      "model 2 is another than model 1: it is Linear(2 -> 2) there and")
     refused(function(k) return nn.Sequential{nn.Linear(2, 2), k == 1 and nn.ReLU() or nil} end, 2, "model 2 is another")
     local one = nn.Linear(2, 2)
     refused(function() return one end, 2, "build(2) returned a model it has returned before")
@@ -227,8 +238,10 @@ describe("nn.Ensemble", function()
     assert.truthy(error_text(ensemble, capl.randn(3, 5)):find("weight expects 6 input features, x has 5", 1, true))
     assert.truthy(error_text(ensemble.member, ensemble, 3):find("a model from 1 to 2 expected", 1, true))
     local opt = optim.SGD(ensemble:parameters(), {lr = 1, clip_norm = 1})
-    assert.truthy(error_text(ensemble.set_lr, ensemble, opt, {1, 2}):find("clip_norm is over the gradients of all models", 1, true))
+    assert.truthy(error_text(ensemble.set_lr, ensemble, opt,
+      {1, 2}):find("clip_norm is over the gradients of all models", 1, true))
     assert.truthy(error_text(ensemble.set_lr, ensemble, opt, {1}):find("2 numbers expected", 1, true))
-    assert.truthy(error_text(ensemble.losses, ensemble, nn.mse, capl.zeros(2, 3, 1), capl.zeros(4, 1)):find("for 2 models", 1, true))
+    assert.truthy(error_text(ensemble.losses, ensemble, nn.mse, capl.zeros(2, 3, 1),
+      capl.zeros(4, 1)):find("for 2 models", 1, true))
   end)
 end)

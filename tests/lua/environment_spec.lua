@@ -5,7 +5,8 @@ local capl_bin = os.getenv("CAPL_BIN")
 
 -- Runs a line of Lua in the program. -> its output (and errors), exit status
 local function run(code)
-  local pipe = assert(io.popen(("%s -e %s 2>&1; echo status=$?"):format(capl_bin, "'" .. code:gsub("'", "'\\''") .. "'")))
+  local pipe = assert(io.popen(("%s -e %s 2>&1; echo status=$?"):format(capl_bin,
+    "'" .. code:gsub("'", "'\\''") .. "'")))
   local text = pipe:read("*a")
   pipe:close()
   local out, status = text:match("^(.*)status=(%d+)\n$")
@@ -57,7 +58,8 @@ describe("the recipe environment", function()
     for _, line in ipairs{"string.format = 1", "math.floor = 1", "capl.zeros = 1", "nn.Linear = 1", "optim.SGD = 1"} do
       local out, status = run(line)
       assert.equal(1, status)
-      assert.truthy(out:find("library tables are read-only: '" .. line:match("%.(%w+)") .. "' cannot be set", 1, true), out)
+      assert.truthy(out:find("library tables are read-only: '" .. line:match("%.(%w+)") .. "' cannot be set", 1, true),
+        out)
     end
     assert.equal("1\n", (run("x = 1 print(x)")))
   end)
@@ -122,7 +124,8 @@ describe("require in recipes", function()
     assert.truthy(recipe("require 'fails'"):find("fails.lua:2: no luck", 1, true))
     assert.truthy(recipe("require 'circle'"):find("circle.lua:1: require: module 'circle' requires itself", 1, true))
     local out, status = recipe("\nrequire 'nowhere'")
-    assert.truthy(out:find("recipe.lua:3: require: there is no module 'nowhere': neither nowhere.lua nor nowhere/init.lua " ..
+    assert.truthy(out:find("recipe.lua:3: require: there is no module 'nowhere': neither nowhere.lua nor " ..
+      "nowhere/init.lua " ..
       "is in this folder", 1, true), out)
     assert.equal("1", status)
   end)
@@ -133,7 +136,8 @@ describe("require in recipes", function()
       assert.truthy(out:find("is no name of a module", 1, true), out)
     end
     os.execute(("ln -sf /etc/passwd %s/link.lua; ln -sfn /etc %s/way"):format(folder, folder))
-    assert.truthy(recipe("require 'link'"):find("cannot read link.lua: a link in it leads out of the recipe's folder", 1, true))
+    assert.truthy(recipe("require 'link'"):find("cannot read link.lua: a link in it leads out of the recipe's folder",
+      1, true))
     assert.truthy(recipe("require 'way.passwd'"):find("leads out of the recipe's folder", 1, true))
     write("code.lua", string.dump(function() return 1 end))
     assert.truthy(recipe("require 'code'"):find("attempt to load chunk with wrong mode", 1, true))

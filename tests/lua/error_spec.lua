@@ -84,7 +84,8 @@ describe("library arguments", function()
   it("are checked by name, with the nearest one", function()
     assert.equal("LINE: nn.Conv2d: unknown option 'paddin'; did you mean 'padding'?",
       error_text(function() local m = nn.Conv2d(1, 2, 3, {paddin = 1}) return m end))
-    assert.equal("LINE: nn.Conv2d: kernel_size is missing", error_text(function() local m = nn.Conv2d(1, 2) return m end))
+    assert.equal("LINE: nn.Conv2d: kernel_size is missing",
+      error_text(function() local m = nn.Conv2d(1, 2) return m end))
     assert.equal("LINE: nn.Linear: in_features must be a whole number from 1 on, got 1.5",
       error_text(function() local m = nn.Linear(1.5, 2) return m end))
     assert.equal("LINE: nn.Linear: at most 3 arguments, got 4",
@@ -93,7 +94,8 @@ describe("library arguments", function()
       error_text(function() local m = nn.Conv2d(3, 4, 3, {groups = 2}) return m end))
     assert.equal("LINE: nn.Sequential: layer 2 is a function, not a module",
       error_text(function() local m = nn.Sequential{nn.ReLU(), print} return m end))
-    assert.equal("LINE: capl: unknown name 'zeroes'; did you mean 'zeros'?", error_text(function() return capl.zeroes end))
+    assert.equal("LINE: capl: unknown name 'zeroes'; did you mean 'zeros'?",
+      error_text(function() return capl.zeroes end))
   end)
 
   it("name what was meant by a name that a table of the library does not have", function()
@@ -104,7 +106,8 @@ describe("library arguments", function()
     end
     assert.equal("LINE: capl: unknown name 'matmul'\n  hint: it is a method of tensors: x:matmul(y)",
       error_text(function() return capl.matmul end))
-    assert.equal("LINE: nn: unknown name 'AdamW'\n  hint: did you mean optim.AdamW?", error_text(function() return nn.AdamW end))
+    assert.equal("LINE: nn: unknown name 'AdamW'\n  hint: did you mean optim.AdamW?",
+      error_text(function() return nn.AdamW end))
     assert.truthy(error_text(function() return nn.functional end):find("has is in nn", 1, true))
     assert.is_nil(nn[1])
   end)
@@ -122,9 +125,12 @@ describe("ops by name", function()
   it("check attributes", function()
     assert.equal("LINE: conv2d: unknown attribute 'strid'; did you mean 'stride'?",
       error_text(function() local y = capl.op.conv2d(x, x, {strid = 2}) return y end))
-    assert.equal("LINE: pow: attribute 'exponent' is needed", error_text(function() local y = capl.op.pow(x) return y end))
-    assert.equal("LINE: sum: dim 3 is outside 1..2", error_text(function() local y = capl.op.sum(x, {dims = 3}) return y end))
-    assert.equal("LINE: sum: dims counts from 1, got 0", error_text(function() local y = capl.op.sum(x, {dims = 0}) return y end))
+    assert.equal("LINE: pow: attribute 'exponent' is needed",
+      error_text(function() local y = capl.op.pow(x) return y end))
+    assert.equal("LINE: sum: dim 3 is outside 1..2",
+      error_text(function() local y = capl.op.sum(x, {dims = 3}) return y end))
+    assert.equal("LINE: sum: dims counts from 1, got 0",
+      error_text(function() local y = capl.op.sum(x, {dims = 0}) return y end))
     assert.equal("LINE: conv2d: stride cannot be a function",
       error_text(function() local y = capl.op.conv2d(x, x, {stride = print}) return y end))
     assert.truthy(error_text(function() local y = capl.op.mse(x, x, {reduction = "men"}) return y end):find(
@@ -132,7 +138,8 @@ describe("ops by name", function()
   end)
 
   it("check inputs", function()
-    assert.equal("LINE: relu: x must be a tensor, got number", error_text(function() local y = capl.op.relu(1) return y end))
+    assert.equal("LINE: relu: x must be a tensor, got number",
+      error_text(function() local y = capl.op.relu(1) return y end))
     assert.truthy(error_text(function() local y = capl.op.add(x) return y end):find("add", 1, true))
     assert.truthy(error_text(function() local y = capl.op.relu() return y end):find("relu", 1, true))
   end)

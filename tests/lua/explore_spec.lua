@@ -98,10 +98,12 @@ describe("data.explore", function()
     assert.equal("dark on light", found.polarity)
     assert.equal(1, found.suggested.channels)
     assert.equal(32, found.suggested.height)
-    local source = data.open(dir, {label = found.label, charset = found.charset, length = {found.length_min, found.length_max},
+    local source = data.open(dir,
+      {label = found.label, charset = found.charset, length = {found.length_min, found.length_max},
       height = found.suggested.height, widths = found.suggested.widths})
     assert.equal(0, #source.bad)
-    raises("aa007_13.png: its text needs 7 time steps, one for each character and one between equal neighbours, and the net has 6",
+    raises("aa007_13.png: its text needs 7 time steps, one for each character and one between equal neighbours, and " ..
+      "the net has 6",
       explore, dir, {steps = 6})
     explore(dir, {steps = 7})
     local function check_steps(steps) source:check_steps(steps) end
@@ -125,7 +127,8 @@ describe("data.explore", function()
     for k, stray in ipairs{"7_02.png", "_99.png", ("x"):rep(40) .. "_98.png", "0A_0B_97.png", "plain.png"} do
       local files = texts(10, k % 2 == 0 and "captcha_%s_%02d.png" or nil)
       files[11] = stray
-      assert.equal(k % 2 == 0 and "^[^_.]*[_.]+([^_.]*)" or "^([^_.]*)", explore(folder_of("stray_" .. k, files), {case = "keep"}).label)
+      assert.equal(k % 2 == 0 and "^[^_.]*[_.]+([^_.]*)" or "^([^_.]*)",
+        explore(folder_of("stray_" .. k, files), {case = "keep"}).label)
     end
   end)
 
@@ -145,8 +148,9 @@ describe("data.explore", function()
       words[i] = ("captcha-%s-%d.png"):format(text, i)
     end
     for name, case in pairs{
-      after = {texts(12), "^([^_.]*)", "107"}, alone = {numbered, "^([^.]*)", "11x1"}, before = {before, "([^_.]*)%.[^.]*$", "11x"},
-      folders = {in_folders, "folder", "11x"}, words = {words, "^[^%-.]*[%-.]+([^%-.]*)", "11x"},
+      after = {texts(12), "^([^_.]*)", "107"}, alone = {numbered, "^([^.]*)", "11x1"},
+      before = {before, "([^_.]*)%.[^.]*$", "11x"}, folders = {in_folders, "folder", "11x"},
+      words = {words, "^[^%-.]*[%-.]+([^%-.]*)", "11x"},
     } do
       local found = explore(folder_of("guess_" .. name, case[1]), {case = "keep"})
       assert.equal(case[2], found.label)
@@ -186,8 +190,9 @@ describe("data.explore", function()
     ["TEXT.PNG, .jpg and .jpeg"] = function(t, i) return t .. ({".PNG", ".JPG", ".jpeg"})[i % 3 + 1] end,
     ["TEXT_17.png"] = function(t, i) return ("%s_%d.png"):format(t, i) end,
     ["TEXT_0017.png"] = function(t, i) return ("%s_%04d.png"):format(t, i) end,
-    ["TEXT_48213.png, chosen from many"] = function(t, _, _, random) return ("%s_%d.png"):format(t, random(9) * random(9999)) end,
-    ["TEXT-17.png"] = function(t, i) return ("%s-%d.png"):format(t, i) end,
+    ["TEXT_48213.png, chosen from many"] = function(t, _, _, random)
+    return ("%s_%d.png"):format(t, random(9) * random(9999)) end, ["TEXT-17.png"] = function(t, i)
+      return ("%s-%d.png"):format(t, i) end,
     ["TEXT 17.png"] = function(t, i) return ("%s %d.png"):format(t, i) end,
     ["17_TEXT.jpg"] = function(t, i) return ("%d_%s.jpg"):format(i, t) end,
     ["0017_TEXT.jpg"] = function(t, i) return ("%04d_%s.jpg"):format(i, t) end,
@@ -207,8 +212,9 @@ describe("data.explore", function()
     ["img-0001_TEXT.png"] = function(t, i) return ("img-%04d_%s.png"):format(i, t) end,
     ["TEXT_MD5.jpg"] = function(t, _, hex) return ("%s_%s.jpg"):format(t, hex(32)) end,
     ["MD5-TEXT.jpg"] = function(t, _, hex) return ("%s-%s.jpg"):format(hex(32), t) end,
-    ["TEXT_UUID.png"] = function(t, _, hex) return ("%s_%s-%s-4%s-%s-%s.png"):format(t, hex(8), hex(4), hex(3), hex(4), hex(12)) end,
-    ["TEXT_short hash.png"] = function(t, _, hex) return ("%s_%s.png"):format(t, hex(8)) end,
+    ["TEXT_UUID.png"] = function(t, _, hex)
+    return ("%s_%s-%s-4%s-%s-%s.png"):format(t, hex(8), hex(4), hex(3), hex(4), hex(12)) end,
+      ["TEXT_short hash.png"] = function(t, _, hex) return ("%s_%s.png"):format(t, hex(8)) end,
     ["TEXT_seconds.png"] = function(t, i) return ("%s_%d.png"):format(t, 1700000000 + i * 7919) end,
     ["TEXT_seconds.fraction.png"] = function(t, i) return ("%s_%d.%d.png"):format(t, 1700000000 + i * 7919, i * 37) end,
     ["20260114_TEXT.png"] = function(t, i) return ("202601%02d_%s.png"):format(i, t) end,
@@ -240,7 +246,8 @@ describe("data.explore", function()
     local dir = empty_files("doubtful", (names_by(two_numbers, "123456789")))
     local text = support.error_text(data.folder, dir, {label = "auto", width = 40, height = 16})
     local first = data.folder(dir, {label = "^([^_.]*)", charset = "0-9", length = 4, width = 40, height = 16})
-    for _, part in ipairs{"cannot decide which part of the names", "--label='^([^_.]*)' reads " .. first:text(0) .. " of " .. first:name(0),
+    for _, part in ipairs{"cannot decide which part of the names",
+      "--label='^([^_.]*)' reads " .. first:text(0) .. " of " .. first:name(0),
       "--label='([^_.]*)%.[^.]*$' reads "} do
       assert(text:find(part, 1, true), text)
     end
@@ -250,15 +257,18 @@ describe("data.explore", function()
       local source = data.folder(dir, {label = "auto", charset = charset, length = length, width = 40, height = 16})
       assert.equal(length == 3 and "951" or "1204", source:text(0))
     end
-    raises("--label='^([^.]*)' would read 1 of 1.png", data.folder, empty_files("counted", {"1.png", "2.png", "3.png"}), {label = "auto"})
+    raises("--label='^([^.]*)' would read 1 of 1.png", data.folder, empty_files("counted", {"1.png", "2.png", "3.png"}),
+      {label = "auto"})
   end)
 
   it("refuses lengths and heights that are none", function()
     local dir = folder_of("numbers_asked", texts(10))
     raises("data.explore: height must be a whole number from 1 on, got string", explore, dir, {height = "x"})
     raises("data.explore: step must be a whole number from 1 on, got 0", explore, dir, {step = 0})
-    raises("data.folder: length is a whole number in 1..32, got 0", data.folder, dir, {charset = "auto", label = "auto", length = 0})
-    raises('length is a number, {shortest, longest} within 1..32 or "auto", got x', data.folder, dir, {charset = "auto", length = "x"})
+    raises("data.folder: length is a whole number in 1..32, got 0", data.folder, dir,
+      {charset = "auto", label = "auto", length = 0})
+    raises('length is a number, {shortest, longest} within 1..32 or "auto", got x', data.folder, dir,
+      {charset = "auto", length = "x"})
   end)
 
   it("takes the list that lies among the images", function()
@@ -288,10 +298,12 @@ describe("data.explore", function()
     has("letters occur in both cases, such as b and B", warning(found, "case"))
     has('case = "lower" of the source merges them', warning(found, "case"))
     has("_12.png: its label is empty", warning(found, "labels"))
-    has("1 image has the name of another one in another folder: 11B_11.png and again/11B_11.png", warning(found, "names"))
+    has("1 image has the name of another one in another folder: 11B_11.png and again/11B_11.png",
+      warning(found, "names"))
     has("long_14.png is 300 x 16 px", warning(found, "sizes"))
     assert.same({80}, found.suggested.widths) -- of 40 x 16 px at height 32; the odd one sets none
-    has('1 image is there under another text, too: 11b_1.png says "11b", 22b_99.png says "22b"', warning(found, "contradictions"))
+    has('1 image is there under another text, too: 11b_1.png says "11b", 22b_99.png says "22b"',
+      warning(found, "contradictions"))
     has("1 image is there a second time under the same text", warning(found, "copies"))
     has("33b_97.png", warning(found, "unreadable"))
     assert.is_nil(warning(explore(dir, {case = "lower"}), "case"))

@@ -80,8 +80,11 @@ describe("sources of files", function()
     assert.equal(hash(all), hash(data.folder(dir, options)))
     assert.equal(hash(val), hash(select(2, data.split(data.folder(dir, options), {val = 0.3}))))
     assert.is_true(hash(all) ~= hash(train) and hash(train) ~= hash(val))
-    assert.is_true(hash(all) ~= hash(data.folder(dir, {charset = "0-9", length = 3, width = 80, height = 30, resize = true})))
-    local function captchas(seed) return data.captcha{charset = "0-9", length = 2, count = 9, seed = seed, fixed = true} end
+    assert.is_true(hash(all) ~= hash(data.folder(dir,
+      {charset = "0-9", length = 3, width = 80, height = 30, resize = true})))
+    local function captchas(seed)
+      return data.captcha{charset = "0-9", length = 2, count = 9, seed = seed, fixed = true}
+    end
     assert.equal(hash(captchas(1)), hash(captchas(1)))
     assert.is_true(hash(captchas(1)) ~= hash(captchas(2)))
     local function numbers(x) return data.tensors{value = capl.full({4, 2}, x)} end
@@ -100,12 +103,15 @@ describe("sources of files", function()
 
   it("have options of their own and no others", function()
     raises("data.list: unknown option 'lenght'; did you mean 'length'?", data.list, root .. "/all.tsv", {lenght = 3})
-    raises([[format must be one of "auto", "tsv", "jsonl", "csv", got "tabs"]], data.list, root .. "/all.tsv", {format = "tabs"})
+    raises([[format must be one of "auto", "tsv", "jsonl", "csv", got "tabs"]], data.list, root .. "/all.tsv",
+      {format = "tabs"})
     raises("separator is one character, such as ';', got ', '", data.list, root .. "/all.csv", {separator = ", "})
-    raises("all.csv:1: no column is called label_1; there are: id, text, image", data.list, root .. "/all.csv", {label = "label_1"})
+    raises("all.csv:1: no column is called label_1; there are: id, text, image", data.list, root .. "/all.csv",
+      {label = "label_1"})
     raises("data.lmdb: unknown option 'label'", data.lmdb, root .. "/db", {label = "x"})
     raises("/images: is no LMDB database: the folder has no file data.mdb", data.lmdb, dir)
-    local source = data.list(root .. "/all.csv", {path = "image", label = "id", charset = "0-9", length = 2, variable = true})
+    local source = data.list(root .. "/all.csv",
+      {path = "image", label = "id", charset = "0-9", length = 2, variable = true})
     assert.equal("30", source:text(29))
     assert.equal(0, #source.bad)
   end)
@@ -117,7 +123,8 @@ describe("sources of files", function()
       classes_dir = root .. "/classes"
       for i, name in ipairs(names) do
         local class = ({"cat", "dog", "emu"})[i % 3 + 1]
-        os.execute(("mkdir -p '%s/%s' && cp '%s/%s' '%s/%s/%d.png'"):format(classes_dir, class, dir, name, classes_dir, class, i))
+        os.execute(("mkdir -p '%s/%s' && cp '%s/%s' '%s/%s/%d.png'"):format(classes_dir, class, dir, name, classes_dir,
+          class, i))
       end
     end)
 
@@ -137,7 +144,8 @@ describe("sources of files", function()
     it("keep the order that another set has, and name what is in no class", function()
       local source = data.folder(classes_dir, {classes = {"emu", "cat"}})
       assert.equal(10, #source.bad)
-      assert.is_truthy(source.bad[1].message:find("/dog/1.png: 'dog' is none of the 2 classes", 1, true), source.bad[1].message)
+      assert.is_truthy(source.bad[1].message:find("/dog/1.png: 'dog' is none of the 2 classes", 1, true),
+        source.bad[1].message)
       raises("class cat is named twice", data.folder, classes_dir, {classes = {"cat", "cat"}})
     end)
 
@@ -150,7 +158,8 @@ describe("sources of files", function()
     end)
 
     it("say when no file lies in a folder", function()
-      raises('the label rule "folder" fits none of the 30 files', data.folder, dir, {label = "folder", charset = "a-z", length = 3})
+      raises('the label rule "folder" fits none of the 30 files', data.folder, dir,
+        {label = "folder", charset = "a-z", length = 3})
     end)
   end)
 
@@ -170,9 +179,11 @@ describe("sources of files", function()
         end
       end
       assert.equal(30, count)
-      local _, again = data.split(source, {val = 0.3, test = 0.2, group = function(name) return name:match("/(%d)") end})
+      local _, again = data.split(source,
+        {val = 0.3, test = 0.2, group = function(name) return name:match("/(%d)") end})
       assert.same(all_names(val), all_names(again))
-      local _, by_label = data.split(source, {val = 0.3, test = 0.2, group = function(_, text) return text:sub(1, 1) end})
+      local _, by_label = data.split(source,
+        {val = 0.3, test = 0.2, group = function(_, text) return text:sub(1, 1) end})
       assert.same(all_names(val), all_names(by_label))
     end)
 
@@ -193,7 +204,8 @@ describe("sources of files", function()
       raises("the group rule '^(x)' does not fit images/", data.split, source, {group = "^(x)"})
       raises("group = '(' is no Lua pattern", data.split, source, {group = "("})
       raises("group is a Lua pattern or a function(path), not a number", data.split, source, {group = 3})
-      raises("val and test are both lists of names, without a group, or both shares", data.split, source, {val = {name}, test = 0.1})
+      raises("val and test are both lists of names, without a group, or both shares", data.split, source,
+        {val = {name}, test = 0.1})
     end)
 
     it("carry the bad labels of their own samples", function()

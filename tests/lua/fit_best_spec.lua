@@ -1,4 +1,5 @@
--- The averages, the stopper and the best tracker of training: by themselves, in loops of one's own, and as keys of train.fit.
+-- The averages, the stopper and the best tracker of training: by themselves, in loops of one's own, and as keys of
+-- train.fit.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -15,8 +16,8 @@ end
 
 local function job(changes)
   local model = network()
-  return training.with({model = model, train = loader("train", 16), loss = loss_of, precision = "fp32", val = loader("val", 6),
-    optimizer = optim.SGD(model:parameters(), {lr = 0.5}), steps = 6}, changes)
+  return training.with({model = model, train = loader("train", 16), loss = loss_of, precision = "fp32",
+    val = loader("val", 6), optimizer = optim.SGD(model:parameters(), {lr = 0.5}), steps = 6}, changes)
 end
 
 -- One step of an explicit loop.
@@ -82,7 +83,9 @@ describe("train.EMA", function()
     local before = ema:state().averages["0.bias"]:tolist()
     ema:update()
     assert.equal("f32", ema:state().averages["0.bias"].dtype)
-    for i, x in ipairs(ema:state().averages["0.bias"]:tolist()) do assert.is_true(close((before[i] + 1) / 2, x, 1e-6)) end
+    for i, x in ipairs(ema:state().averages["0.bias"]:tolist()) do
+      assert.is_true(close((before[i] + 1) / 2, x, 1e-6))
+    end
   end)
 
   it("goes on from a state to the bit, through a file", function()
@@ -95,7 +98,8 @@ describe("train.EMA", function()
     local again = train.EMA(model, {every = 2})
     again:set_state(ema:state())
     for i = 1, 3 do assert.equal(ema:update(), again:update(), i) end
-    assert.same(ema:applied(function() return values_of(model) end), again:applied(function() return values_of(model) end))
+    assert.same(ema:applied(function() return values_of(model) end),
+      again:applied(function() return values_of(model) end))
     assert.matches("the state has no average of", error_text(again.set_state, again, {averages = {}}), 1, true)
   end)
 
@@ -114,7 +118,9 @@ describe("ema of train.fit", function()
       local plain, averaged = job{keep = "last"}, job{keep = keep, ema = {decay = 0.5, warmup = false}, eval_every = 1}
       local seen, fed = {}, {}
       averaged.loss = function(output, batch)
-        if not averaged.model.training and averaged.optimizer.steps == 6 then seen.evaluated = values_of(averaged.model) end
+        if not averaged.model.training and averaged.optimizer.steps == 6 then
+          seen.evaluated = values_of(averaged.model)
+        end
         if averaged.model.training then fed[#fed + 1] = values_of(averaged.model)["3.bias"] end
         return loss_of(output, batch)
       end
@@ -229,12 +235,14 @@ describe("early_stop of train.fit", function()
 
   it("wants a figure it can watch", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
-    assert.matches("unknown metric 'exat'; did you mean 'exact'?", said{early_stop = {patience = 1, metric = "exat"}}, 1, true)
+    assert.matches("unknown metric 'exat'; did you mean 'exact'?", said{early_stop = {patience = 1, metric = "exat"}},
+      1, true)
     assert.matches("metric = \"low\": it is unknown whether more is better", said{metric = "low"}, 1, true)
     assert.matches("unknown option 'patient'; did you mean 'patience'?", said{early_stop = {patient = 1}}, 1, true)
     local o = job{early_stop = 3}
     o.val = false
-    assert.matches("there is no val loader to watch", error_text(function() local r = train.fit(o) return r end), 1, true)
+    assert.matches("there is no val loader to watch", error_text(function() local r = train.fit(o) return r end), 1,
+      true)
   end)
 end)
 
@@ -247,7 +255,8 @@ describe("settle of train.fit", function()
 
   it("begins the last stretch of the run when val gets no better", function()
     local r = train.fit(still{steps = 60, eval_every = 2, settle = {patience = 2, share = 0.5, metric = "loss"}})
-    assert.same({"steps", 12}, {r.ended, r.steps}) -- the third evaluation, after step 6, is the second without a better one
+    -- the third evaluation, after step 6, is the second without a better one
+    assert.same({"steps", 12}, {r.ended, r.steps})
   end)
 
   it("lets the rate fall to its end", function()
@@ -266,7 +275,8 @@ describe("settle of train.fit", function()
   end)
 
   it("leaves a run alone that is in its last stretch already", function()
-    assert.equal(8, train.fit(still{steps = 8, eval_every = 2, settle = {patience = 2, share = 0.5, metric = "loss"}}).steps)
+    assert.equal(8, train.fit(still{steps = 8, eval_every = 2,
+      settle = {patience = 2, share = 0.5, metric = "loss"}}).steps)
   end)
 
   it("refuses what it cannot do", function()

@@ -1,5 +1,5 @@
--- train.fit: steps that run out of memory, in halves or with an error that says what would fit; captured steps; losses that
--- are read later. Run on the CPU with a memory limit, and on a GPU or its stand-in.
+-- train.fit: steps that run out of memory, in halves or with an error that says what would fit; captured steps; losses
+-- that are read later. Run on the CPU with a memory limit, and on a GPU or its stand-in.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -11,8 +11,8 @@ local CHARSET, BATCH = "0O1", 16
 local records = capl.device():match("^cuda") ~= nil
 
 local function loader(role, count)
-  return data.loader{source = data.captcha{charset = CHARSET, length = 2, width = 40, height = 20, count = count, fixed = true,
-    seed = 5}, role = role, batch = BATCH, workers = 0}
+  return data.loader{source = data.captcha{charset = CHARSET, length = 2, width = 40, height = 20, count = count,
+    fixed = true, seed = 5}, role = role, batch = BATCH, workers = 0}
 end
 
 local function network(norm)
@@ -27,8 +27,8 @@ local function loss_of(output, batch) return nn.cross_entropy(output:view(-1, #C
 
 local function job(changes)
   local model = network(changes.norm)
-  local o = {model = model, train = loader("train", 4 * BATCH), val = false, loss = loss_of, precision = "fp32", steps = 6,
-    optimizer = (changes.make or optim.AdamW)(model:parameters(), {lr = 0.01})}
+  local o = {model = model, train = loader("train", 4 * BATCH), val = false, loss = loss_of, precision = "fp32",
+    steps = 6, optimizer = (changes.make or optim.AdamW)(model:parameters(), {lr = 0.01})}
   for key, value in pairs(changes) do
     if key ~= "norm" and key ~= "make" then o[key] = value end
   end
@@ -140,13 +140,15 @@ describe("a card without memory left", function()
     if not records then return end
     local out = run(30e6, "local a = capl.zeros(4000000) local b = capl.zeros(4000000)")
     if out == "" then return end -- a real card has more
-    assert.truthy(out:find("zeros: cuda:0 is out of memory: asked for 16.0 MB, 16.8 MB in use, peak 16.8 MB, 0.0 MB cached; "
+    assert.truthy(out:find("zeros: cuda:0 is out of memory: asked for 16.0 MB, 16.8 MB in use, peak 16.8 MB, 0.0 MB " ..
+      "cached; "
       .. "13.2 of 30.0 MB free on the card (other programs and the driver use 0.0 MB)", 1, true), out)
   end)
 
   it("is freed of caches and garbage first", function()
     if not records then return end
-    local out = run(30e6, "for i = 1, 8 do local b = capl.zeros(500000 * i) end collectgarbage() local m = capl.memory() "
+    local out = run(30e6, "for i = 1, 8 do local b = capl.zeros(500000 * i) end collectgarbage() local m = " ..
+      "capl.memory() "
       .. "print(m.peak <= m.card_total, m.card_free <= m.card_total)")
     assert.equal("true\ttrue\n", out)
   end)
@@ -155,7 +157,8 @@ end)
 describe("options of train.fit", function()
   it("name what is allowed", function()
     assert.matches("unknown capture 'allways'", error_text(function() train.fit(job{capture = "allways"}) end), 1, true)
-    assert.matches("unknown on_oom 'splt'; did you mean 'split'?", error_text(function() train.fit(job{on_oom = "splt"}) end), 1, true)
+    assert.matches("unknown on_oom 'splt'; did you mean 'split'?",
+      error_text(function() train.fit(job{on_oom = "splt"}) end), 1, true)
   end)
 end)
 

@@ -1,4 +1,5 @@
--- Looks before a long run, and parts of a model left out of it: sanity, dry_run, overfit, limit_batches, freeze, val = false.
+-- Looks before a long run, and parts of a model left out of it: sanity, dry_run, overfit, limit_batches, freeze, val =
+-- false.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -14,13 +15,14 @@ end
 
 local function network()
   capl.manual_seed(1)
-  return nn.Sequential{nn.AvgPool2d(5), nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 2 * #CHARSET)}
+  return nn.Sequential{nn.AvgPool2d(5), nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(32, 16), nn.ReLU(),
+    nn.Linear(16, 2 * #CHARSET)}
 end
 
 local function job(changes)
   local model = network()
-  return training.with({model = model, train = loader("train", 16), val = loader("val", 6), loss = loss_of, precision = "fp32", steps = 4,
-    optimizer = optim.Adam(model:parameters(), {lr = 0.02})}, changes)
+  return training.with({model = model, train = loader("train", 16), val = loader("val", 6), loss = loss_of,
+    precision = "fp32", steps = 4, optimizer = optim.Adam(model:parameters(), {lr = 0.02})}, changes)
 end
 
 local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
@@ -41,7 +43,8 @@ describe("a run without validation", function()
   it("says so", function()
     local o = job()
     o.val = nil
-    assert.matches("train.fit: val is missing\n  hint: val = data.loader{…, role = \"val\"}", error_text(train.fit, o), 1, true)
+    assert.matches("train.fit: val is missing\n  hint: val = data.loader{…, role = \"val\"}", error_text(train.fit, o),
+      1, true)
     assert.matches("val is a loader, or false for none", said{val = true}, 1, true)
     assert.is_nil(train.fit(job{val = false}).val)
   end)
@@ -77,7 +80,8 @@ describe("limit_batches", function()
 
   it("refuses numbers that mean nothing", function()
     assert.matches("train is a number of batches, or a share of them below 1; got 0", said{limit_batches = 0}, 1, true)
-    assert.matches("val is a number of batches, or a share of them below 1; got 1.5", said{limit_batches = {val = 1.5}}, 1, true)
+    assert.matches("val is a number of batches, or a share of them below 1; got 1.5", said{limit_batches = {val = 1.5}},
+      1, true)
     assert.matches("there is no val loader", said{limit_batches = {val = 1}, val = false}, 1, true)
     assert.matches("limit_batches names neither train nor val", said{limit_batches = {}}, 1, true)
     assert.matches("unknown option 'vall'; did you mean 'val'?", said{limit_batches = {vall = 1}}, 1, true)
@@ -202,7 +206,8 @@ describe("train.freeze", function()
 
   it("names what nothing has, and what would be too much", function()
     local model = network()
-    assert.matches("unknown parameter '3.wieght'; did you mean '3.weight'?", error_text(train.freeze, model, "3.wieght"), 1, true)
+    assert.matches("unknown parameter '3.wieght'; did you mean '3.weight'?",
+      error_text(train.freeze, model, "3.wieght"), 1, true)
     assert.matches("all parameters would be frozen", error_text(train.freeze, model, "*"), 1, true)
   end)
 end)
@@ -252,7 +257,8 @@ describe("freeze of train.fit", function()
   end)
 
   it("refuses what it cannot read", function()
-    assert.matches("steps and epochs are both given; give one", said{freeze = {names = "3", steps = 1, epochs = 1}}, 1, true)
+    assert.matches("steps and epochs are both given; give one", said{freeze = {names = "3", steps = 1, epochs = 1}}, 1,
+      true)
     assert.matches("unknown parameter 'feature'", said{freeze = "feature"}, 1, true)
     assert.matches("says which parameters", said{freeze = true}, 1, true)
     assert.matches("names is missing", said{freeze = {{steps = 2}}}, 1, true)

@@ -1,5 +1,5 @@
--- What a step of training is made of: summed batches, held gradients, rates by rule, by layer and by figure; in train.fit and in
--- loops of one's own.
+-- What a step of training is made of: summed batches, held gradients, rates by rule, by layer and by figure; in
+-- train.fit and in loops of one's own.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -16,8 +16,8 @@ end
 
 local function job(changes)
   local model = network()
-  return training.with({model = model, train = loader("train", 16), val = false, loss = loss_of, precision = "fp32", steps = 4,
-    optimizer = optim.SGD(model:parameters(), {lr = 0.5})}, changes)
+  return training.with({model = model, train = loader("train", 16), val = false, loss = loss_of, precision = "fp32",
+    steps = 4, optimizer = optim.SGD(model:parameters(), {lr = 0.5})}, changes)
 end
 
 local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
@@ -53,16 +53,19 @@ describe("accumulate", function()
     end
     local text = error_text(train.fit, o)
     assert.matches("the loss of step 1 is inf", text, 1, true)
-    if capl.device() == "cpu" then assert.matches("of 2: ", text, 1, true) end -- a GPU's loss is read when its batch is gone
+    -- a GPU's loss is read when its batch is gone
+    if capl.device() == "cpu" then assert.matches("of 2: ", text, 1, true) end
   end)
 
   it("refuses what cannot be", function()
     assert.matches("accumulate must be a whole number from 1 on, got 0", said{accumulate = 0}, 1, true)
     assert.matches("accumulate must be a whole number from 1 on, got 1.5", said{accumulate = 1.5}, 1, true)
-    assert.matches('accumulate = 2 and on_oom = "split" both cut a step into parts', said{accumulate = 2, on_oom = "split"}, 1, true)
+    assert.matches('accumulate = 2 and on_oom = "split" both cut a step into parts',
+      said{accumulate = 2, on_oom = "split"}, 1, true)
     assert.matches("steps = 1e+15 makes more than 1e+12 steps, which no machine ends", said{steps = 1e15}, 1, true)
     assert.matches("an epoch has 4 batches, and a step sums those of one epoch", said{accumulate = 5}, 1, true)
-    assert.matches("an epoch has one batch, so there is nothing to sum", said{accumulate = 2, train = loader("train", 4)}, 1, true)
+    assert.matches("an epoch has one batch, so there is nothing to sum",
+      said{accumulate = 2, train = loader("train", 4)}, 1, true)
   end)
 end)
 
@@ -190,7 +193,8 @@ describe("schedule.plateau", function()
   it("wants a val loader", function()
     local o = job()
     o.optimizer = optim.SGD(o.model:parameters(), {lr = optim.schedule.plateau{lr = 1}})
-    assert.matches("schedule.plateau of the optimizer follows a val metric, and there is no val loader", error_text(train.fit, o), 1, true)
+    assert.matches("schedule.plateau of the optimizer follows a val metric, and there is no val loader",
+      error_text(train.fit, o), 1, true)
   end)
 
   it("refuses numbers that make no plateau", function()
@@ -205,7 +209,9 @@ describe("schedule.plateau", function()
 end)
 
 describe("optim.groups", function()
-  local function model() return nn.Sequential{nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Sequential{nn.Linear(3, 2), nn.Linear(2, 1)}} end
+  local function model()
+    return nn.Sequential{nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Sequential{nn.Linear(3, 2), nn.Linear(2, 1)}}
+  end
 
   it("gives deeper layers higher rates, and rules the last word", function()
     local groups = optim.groups(model(), {lr = 0.4, layer_decay = 0.5, weight_decay = 0.1, no_decay = true,
@@ -228,7 +234,8 @@ describe("optim.groups", function()
   end)
 
   it("names what nothing fits", function()
-    local function make(rules) return error_text(function() local g = optim.groups(model(), {lr = 1, rules = rules}) return g end) end
+    local function make(rules) return error_text(function() local g = optim.groups(model(), {lr = 1, rules = rules})
+      return g end) end
     assert.matches("unknown parameter '2.0.wieght'; did you mean '2.0.weight'?", make{{match = "2.0.wieght"}}, 1, true)
     assert.matches("rule 1 has no match", make{{lr_scale = 2}}, 1, true)
     assert.matches("rule 1 has lr and lr_scale; give one", make{{match = "0", lr = 1, lr_scale = 2}}, 1, true)

@@ -42,7 +42,8 @@ describe("a batch", function()
     local type_of = loader("train"):epoch(1)().image.dtype
     capl.params{}
     assert.equal("f32", type_of)
-    assert.matches('dtype must be one of "f32", "bf16", "u8", "f16", got "auto"', error_text(loader, "train", "auto"), 1, true)
+    assert.matches('dtype must be one of "f32", "bf16", "u8", "f16", got "auto"', error_text(loader, "train", "auto"),
+      1, true)
   end)
 
   it("meets a model in one place of the library", function()
@@ -114,8 +115,8 @@ describe("a loop of one's own", function()
   end)
 
   it("may save its model inside autocast: what the file holds is computed in f32", function()
-    local meta = {output = "text", charset = "012", length = 2, width = 24, height = 24, channels = 1, normalize = "unit",
-      resize = "bicubic"}
+    local meta = {output = "text", charset = "012", length = 2, width = 24, height = 24, channels = 1,
+      normalize = "unit", resize = "bicubic"}
     local function saved(precision)
       local model, path, out = model_of(), os.tmpname(), {}
       os.remove(path)

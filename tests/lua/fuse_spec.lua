@@ -9,7 +9,9 @@ local close, error_text = support.close, support.error_text
 -- Device of the tests: "cpu", where programs run op by op, or a GPU, where they are one kernel.
 local device = os.getenv("CAPL_DEVICE") or "cpu"
 
-local function random(size, seed) return capl.randn(size, {seed = seed, stream = {0, 0, 0}, device = device}):requires_grad_() end
+local function random(size, seed)
+  return capl.randn(size, {seed = seed, stream = {0, 0, 0}, device = device}):requires_grad_()
+end
 
 -- Values and gradients of fn and of the same fused.
 local function same(fn, tolerance, ...)
@@ -131,7 +133,8 @@ describe("a function that cannot be fused", function()
 
   it("is told of tensors from elsewhere", function()
     local weight = random({5}, 2)
-    refused("mul: a fused function reads a tensor that is not among its arguments", function(t) return t * weight end, random({4, 5}, 1))
+    refused("mul: a fused function reads a tensor that is not among its arguments", function(t)
+      return t * weight end, random({4, 5}, 1))
     refused("reads a tensor that is not among its arguments", function(_) return weight end, random({4, 5}, 1))
   end)
 

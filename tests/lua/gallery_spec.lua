@@ -31,12 +31,15 @@ describe("plot.gallery", function()
   end)
 
   it("refuses shapes that do not fit", function()
-    refused("plot.gallery: sections[1].views[1]: mask is (40,61)", {image = image, mask = capl.zeros({40, 61}, {dtype = "u8"})})
+    refused("plot.gallery: sections[1].views[1]: mask is (40,61)",
+      {image = image, mask = capl.zeros({40, 61}, {dtype = "u8"})})
     refused("plot.gallery: sections[1].views[1]: points is (3)", {image = image, points = capl.zeros(3)})
     refused("plot.gallery: sections[1].views[1]: boxes is (2,4)", {image = image, boxes = capl.zeros(2, 4)})
     refused("plot.gallery: sections[1].views[1]: image is missing", {})
-    refused("plot.gallery: sections[1].views[1]: unknown option 'masks'; did you mean 'mask'?", {image = image, masks = image})
-    local text = support.error_text(plot.gallery, {path = "a.png", sections = {{views = {{image = capl.zeros(3, 4, 5, 6)}}}}})
+    refused("plot.gallery: sections[1].views[1]: unknown option 'masks'; did you mean 'mask'?",
+      {image = image, masks = image})
+    local text = support.error_text(plot.gallery,
+      {path = "a.png", sections = {{views = {{image = capl.zeros(3, 4, 5, 6)}}}}})
     assert.truthy(text:find("plot.gallery: views[1].image: one image (H,W), (C,H,W) or (H,W,C)", 1, true), text)
   end)
 end)

@@ -40,9 +40,12 @@ describe("nn.init", function()
   end)
 
   it("says what is wrong", function()
-    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {a = 1, b = 1}) end):find("a must be below b", 1, true))
-    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {a = 90, b = 91}) end):find("next to nothing", 1, true))
-    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {std = 0}) end):find("std must be above 0", 1, true))
+    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {a = 1, b = 1}) end):find("a must be below b",
+      1, true))
+    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {a = 90, b = 91}) end):find("next to nothing",
+      1, true))
+    assert.truthy(error_text(function() init.trunc_normal(capl.zeros(3), {std = 0}) end):find("std must be above 0", 1,
+      true))
     assert.truthy(error_text(function() init.orthogonal(capl.zeros(3)) end):find("at least 2 dims", 1, true))
     assert.truthy(error_text(function() init.eye(capl.zeros(2, 2, 2)) end):find("2 dims expected, got 3", 1, true))
   end)

@@ -1,5 +1,6 @@
--- leaf_gradients_spec.lua: gradients that leaves get at the end of a backward pass (engine/tape/deferred.c): those of 16-bit
--- products, which are made f32, and zeros of biases before batch norms. Run on the fake CUDA runtime, too (tests/cuda).
+-- leaf_gradients_spec.lua: gradients that leaves get at the end of a backward pass (engine/tape/deferred.c): those of
+-- 16-bit products, which are made f32, and zeros of biases before batch norms. Run on the fake CUDA runtime, too
+-- (tests/cuda).
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 

@@ -12,9 +12,10 @@ local it_on_cuda = has_cuda and it or pending
 -- Values of every batch of two epochs of a loader made on the device.
 local function values(device, opts)
   capl.device(device)
-  local source = data.captcha{count = 11, fixed = opts.fixed ~= false, channels = opts.channels, width = 60, height = 30, length = 2}
-  local loader = data.loader{source = source, role = "train", batch = 4, workers = 2, shuffle = true, augment = opts.augment,
-    normalize = opts.normalize, dtype = opts.dtype, cache = opts.cache}
+  local source = data.captcha{count = 11, fixed = opts.fixed ~= false, channels = opts.channels, width = 60,
+    height = 30, length = 2}
+  local loader = data.loader{source = source, role = "train", batch = 4, workers = 2, shuffle = true,
+    augment = opts.augment, normalize = opts.normalize, dtype = opts.dtype, cache = opts.cache}
   local batches = {}
   for epoch = 1, 2 do
     for batch in loader:epoch(epoch) do batches[#batches + 1] = batch end
@@ -36,7 +37,8 @@ describe("data.loader on a GPU", function()
     ["plain"] = {},
     ["augmented"] = {augment = {rotate = 15, shear = 5, noise = 8, contrast = 0.2, invert = 0.5}},
     ["of colours in 16 bits"] = {channels = 3, dtype = "bf16", normalize = "unit", augment = {rotate = 15, fill = 200}},
-    ["of colours, each normalised"] = {channels = 3, dtype = "f16", normalize = {mean = {0.4, 0.5, 0.6}, std = {0.2, 0.3, 0.4}}},
+    ["of colours, each normalised"] = {channels = 3, dtype = "f16",
+    normalize = {mean = {0.4, 0.5, 0.6}, std = {0.2, 0.3, 0.4}}},
     ["bent and mixed"] = {mixes = true, augment = {elastic = {1, 3}, gamma = {0.5, 2}, mixup = {alpha = 0.4, p = 0.7}}},
     ["as levels"] = {dtype = "u8", augment = {scale = 0.3, translate_x = 0.2}},
   }
@@ -55,13 +57,15 @@ describe("data.loader on a GPU", function()
   it_on_cuda("gives batches of several widths as the host does", function()
     local function batches(device, augment)
       capl.device(device)
-      local source = data.captcha{count = 19, fixed = true, charset = "0-9", length = {1, 4}, width = 72, height = 20, widths = "auto"}
-      local loader = data.loader{source = source, role = "train", batch = 3, workers = 2, shuffle = true, augment = augment}
+      local source = data.captcha{count = 19, fixed = true, charset = "0-9", length = {1, 4}, width = 72, height = 20,
+        widths = "auto"}
+      local loader = data.loader{source = source, role = "train", batch = 3, workers = 2, shuffle = true,
+        augment = augment}
       local out = {}
       for epoch = 1, 2 do
         for batch in loader:epoch(epoch) do
-          out[#out + 1] = {batch.image.shape[4], batch.image:to("f32"):tolist(), batch.target:tolist(), batch.target_length:tolist(),
-            batch.width:tolist()}
+          out[#out + 1] = {batch.image.shape[4], batch.image:to("f32"):tolist(), batch.target:tolist(),
+            batch.target_length:tolist(), batch.width:tolist()}
         end
       end
       capl.device("cpu")
@@ -70,7 +74,8 @@ describe("data.loader on a GPU", function()
     for _, augment in ipairs{false, {rotate = 15, noise = 8}, {elastic = {1, 3}, gamma = {0.5, 2}}} do
       local got, loader = batches("cuda", augment or nil)
       assert.same((batches("cpu", augment or nil)), got)
-      assert.equal("streamed to cuda:0, page-locked: its images have several widths", loader:path():gsub(", cached.*", ""))
+      assert.equal("streamed to cuda:0, page-locked: its images have several widths",
+        loader:path():gsub(", cached.*", ""))
     end
     capl.device("cuda")
     local source = data.captcha{count = 9, fixed = true, length = {1, 4}, widths = "auto"}
@@ -83,7 +88,8 @@ describe("data.loader on a GPU", function()
     assert.equal("resident on cuda:0, 0 MB", resident:path())
     local _, streamed = values("cuda", {fixed = false})
     assert.equal("streamed to cuda:0, page-locked: each epoch has new images", streamed:path())
-    assert.matches("^train data: streamed to cuda:0.* 22 images, waited for them [%d.]+ %% of the time$", streamed:report())
+    assert.matches("^train data: streamed to cuda:0.* 22 images, waited for them [%d.]+ %% of the time$",
+      streamed:report())
   end)
 
   it_on_cuda("refuses to keep what changes", function()

@@ -20,8 +20,8 @@ end
 local function fingerprint(l, epoch)
   local parts = {}
   for batch in l:epoch(epoch) do
-    parts[#parts + 1] = ("%s %.9g %s"):format(table.concat(batch.image.shape, "x"), (batch.image * batch.image):sum():item(),
-      table.concat(batch.target:reshape(-1):tolist(), ","))
+    parts[#parts + 1] = ("%s %.9g %s"):format(table.concat(batch.image.shape, "x"),
+      (batch.image * batch.image):sum():item(), table.concat(batch.target:reshape(-1):tolist(), ","))
   end
   return table.concat(parts, "\n")
 end
@@ -91,8 +91,10 @@ describe("data.loader", function()
   it("refuses lists that do not fit", function()
     assert.matches("mean is a list with one number per channel, and the images have 1",
       support.error_text(loader, {normalize = {mean = {0, 0, 0}, std = {1}}}), 1, true)
-    assert.matches("std: entry 1 is no number", support.error_text(loader, {normalize = {mean = {0}, std = {"a"}}}), 1, true)
-    assert.matches("rotate is {lo, hi} or one number", support.error_text(loader, {augment = {rotate = {1, 2, 3}}}), 1, true)
+    assert.matches("std: entry 1 is no number", support.error_text(loader, {normalize = {mean = {0}, std = {"a"}}}), 1,
+      true)
+    assert.matches("rotate is {lo, hi} or one number", support.error_text(loader, {augment = {rotate = {1, 2, 3}}}), 1,
+      true)
   end)
 
   it("counts what augmentation changed", function()
@@ -113,7 +115,8 @@ describe("data.loader", function()
   end)
 
   it("says which words an option takes", function()
-    assert.matches('on_error must be one of "stop", "skip", got "ignore"', support.error_text(loader, {on_error = "ignore"}), 1, true)
+    assert.matches('on_error must be one of "stop", "skip", got "ignore"',
+      support.error_text(loader, {on_error = "ignore"}), 1, true)
   end)
 
   it("gives the rest of an epoch after set_state, once, and other epochs whole", function()
@@ -201,7 +204,8 @@ describe("data.folder", function()
   end)
 
   it("gives what the generator drew, but for rounding colours to gray", function()
-    local drawn = loader{source = data.captcha{charset = "0-9", length = 3, seed = 3, count = 6}, dtype = "u8", batch = 6}
+    local drawn = loader{source = data.captcha{charset = "0-9", length = 3, seed = 3, count = 6}, dtype = "u8",
+      batch = 6}
     local files = folder("^(.-)_")
     local read = loader{source = files, role = "test", dtype = "u8", batch = 6}:epoch(1)().image
     local generated = drawn:epoch(0)().image -- epoch 0 of a source is what save_captchas writes
@@ -215,7 +219,8 @@ describe("data.folder", function()
   it("keeps what it has read in a file that a later loader uses", function()
     local cache_dir = dir .. "_cache"
     local function kept(cache)
-      local l = data.loader{source = folder("^(.-)_"), role = "test", batch = 4, workers = 1, cache = cache, cache_dir = cache_dir}
+      local l = data.loader{source = folder("^(.-)_"), role = "test", batch = 4, workers = 1, cache = cache,
+        cache_dir = cache_dir}
       return fingerprint(l, 1), fingerprint(l, 2), l:path()
     end
     local expected = kept("none")

@@ -40,7 +40,8 @@ describe("train.Log", function()
     log:close()
     assert.equal('{"loss": 2.5, "step": 1, "time": {"load": 0.25}}\n{"step": 2, "val_exact": 0.5}\n' ..
       '{"event": "a \\"b\\", c\\nd", "step": 3}\n', read(folder .. "/metrics.jsonl"))
-    assert.equal('step,loss,time.load,val_exact,event\n1,2.5,0.25,,\n2,,,0.5,\n3,,,,"a ""b"", c\nd"\n', read(folder .. "/metrics.csv"))
+    assert.equal('step,loss,time.load,val_exact,event\n1,2.5,0.25,,\n2,,,0.5,\n3,,,,"a ""b"", c\nd"\n',
+      read(folder .. "/metrics.csv"))
   end)
 
   it("holds lines back for a moment and writes whole ones only", function()
@@ -112,8 +113,10 @@ describe("train.Log", function()
     loop.self = loop
     assert.truthy(support.error_text(log.line, log, loop):find("metrics are nested at most 4 tables deep", 1, true))
     assert.truthy(support.error_text(log.line, log, {step = 1, 5}):find("a metric has a name, not the key 1"))
-    assert.truthy(support.error_text(capl.train.Log, {folder = folder, tensorbord = true}):find("did you mean 'tensorboard'"))
-    assert.truthy(support.error_text(capl.train.Log, {folder = folder, tensorboard = "on"}):find("unknown tensorboard 'on'"))
+    assert.truthy(support.error_text(capl.train.Log,
+      {folder = folder, tensorbord = true}):find("did you mean 'tensorboard'"))
+    assert.truthy(support.error_text(capl.train.Log,
+      {folder = folder, tensorboard = "on"}):find("unknown tensorboard 'on'"))
   end)
 
   it("writes TensorBoard's file as it was at the state", function()
@@ -143,7 +146,8 @@ describe("train.draw_schedule", function()
     local model = nn.Linear(2, 2)
     local lr = optim.schedule.warmup_cosine {lr = 1, warmup = 10, total = "run"}
     local opt = optim.AdamW({{params = {model.weight}, lr = lr}, {params = {model.bias}, lr = 0.5}}, {lr = lr})
-    local curves = capl.train.draw_schedule {optimizer = opt, steps = 100, path = path, moments = {{x = 30, label = "freeze ends"}}}
+    local curves = capl.train.draw_schedule {optimizer = opt, steps = 100, path = path,
+      moments = {{x = 30, label = "freeze ends"}}}
     assert.equal(2, #curves)
     assert.equal("constant", curves[2].rule)
     for i, step in ipairs(curves[1].x) do assert.equal(lr:lr(step - 1, (step - 1) / 100), curves[1].y[i]) end
@@ -164,7 +168,8 @@ describe("train.draw_schedule", function()
 
   it("takes groups of one rate together, and draws a time box over its share", function()
     local a, b = nn.Linear(2, 2), nn.Linear(2, 2)
-    local opt = optim.join {optim.SGD(a:parameters(), {lr = 0.1}), optim.SGD({{params = {b.weight}}, {params = {b.bias}}}, {lr = 0.1})}
+    local opt = optim.join {optim.SGD(a:parameters(), {lr = 0.1}),
+      optim.SGD({{params = {b.weight}}, {params = {b.bias}}}, {lr = 0.1})}
     local curves = capl.train.draw_schedule {optimizer = opt, path = path}
     assert.equal(2, #curves)
     assert.equal(2, curves[2].groups)
@@ -172,7 +177,8 @@ describe("train.draw_schedule", function()
 
   it("refuses what it does not know", function()
     local opt = optim.SGD(nn.Linear(2, 2):parameters(), {lr = 0.1})
-    assert.truthy(support.error_text(capl.train.draw_schedule, {optimizer = opt, step = 3, path = path}):find("did you mean 'steps'"))
+    assert.truthy(support.error_text(capl.train.draw_schedule,
+      {optimizer = opt, step = 3, path = path}):find("did you mean 'steps'"))
     assert.truthy(support.error_text(capl.train.draw_schedule, {optimizer = opt, steps = 0, path = path})
       :find("steps must be a whole number from 1 on"))
   end)

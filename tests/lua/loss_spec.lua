@@ -31,7 +31,8 @@ describe("a loss", function()
   it("of vectors of length 0 has cosine 0 and no NaN in the gradient", function()
     assert.equal(0, nn.cosine_similarity(capl.zeros(1, 3), capl.ones(1, 3)):item())
     assert.same({{0, 0}}, grad_of(function(x) return nn.cosine_similarity(x, capl.zeros(1, 2)):sum() end, {{0, 0}}))
-    assert.same({{0, 0}}, grad_of(function(x) return nn.cosine_embedding_loss(x, capl.zeros(1, 2), capl.ones(1)) end, {{0, 0}}))
+    assert.same({{0, 0}}, grad_of(function(x)
+      return nn.cosine_embedding_loss(x, capl.zeros(1, 2), capl.ones(1)) end, {{0, 0}}))
   end)
 
   it("of empty masks is a number, with and without smooth", function()
@@ -86,12 +87,14 @@ describe("a loss", function()
       assert.is_true(close(at(t):item(), value:item()))
       local step = capl.zeros(2, 2):add_(1e-3)
       local slope = (at(t + step):item() - at(t - step):item()) / 2e-3
-      assert.is_true(math.abs(slope - wanted.grad:sum():item()) < 2e-3, ("%g, %g"):format(slope, wanted.grad:sum():item()))
+      assert.is_true(math.abs(slope - wanted.grad:sum():item()) < 2e-3,
+        ("%g, %g"):format(slope, wanted.grad:sum():item()))
     end
     local weight = capl.ones(2):requires_grad_()
     says(function() nn.cross_entropy(x:clone():requires_grad_(), ints{0, 1}, {weight = weight}):backward() end,
       "weight requires a gradient, which this loss does not have")
-    says(function() capl.op.sigmoid_focal(x, t:clone():requires_grad_()):backward() end, "give it without its history: target:detach()")
+    says(function() capl.op.sigmoid_focal(x, t:clone():requires_grad_()):backward() end,
+      "give it without its history: target:detach()")
   end)
 
   it("takes bytes as labels and masks", function()
@@ -117,17 +120,20 @@ describe("bad input of losses", function()
     says(function() nn.hinge_embedding_loss(capl.zeros(2, 3), capl.zeros(2)) end, "x is (2,3), target is (2)")
     says(function() nn.smooth_l1_loss(capl.zeros(2, 3), capl.zeros(3, 2)) end, "x is (2,3), target is (3,2)")
     says(function() nn.cross_entropy(capl.zeros(2, 3, 4), ints{0, 1}) end, "logits have 3 dims and labels 1")
-    says(function() nn.cross_entropy(capl.zeros(2, 3, 4), ints{{0, 1}, {1, 0}}) end, "logits are (2,3,4) and labels (2,2)")
+    says(function() nn.cross_entropy(capl.zeros(2, 3, 4), ints{{0, 1}, {1, 0}}) end,
+      "logits are (2,3,4) and labels (2,2)")
     says(function() nn.cross_entropy(capl.zeros(2, 3), capl.zeros(2, 4)) end, "logits is (2,3), target is (2,4)")
     says(function() nn.dice_loss(capl.zeros(2, 3, 4), capl.zeros(2)) end, "logits is (2,3,4), the mask is (2)")
     local labels = capl.zeros(2, 4, {dtype = "i32"})
-    says(function() nn.dice_loss(capl.zeros(2, 3, 4), labels, {weight = capl.ones(2)}) end, "weight is (2), there are 3 classes")
+    says(function() nn.dice_loss(capl.zeros(2, 3, 4), labels, {weight = capl.ones(2)}) end,
+      "weight is (2), there are 3 classes")
     says(function() nn.multi_margin_loss(capl.zeros(2, 3, 4), ints{0, 1}) end, "they have 3 and 1 dims")
     says(function() nn.cosine_similarity(capl.zeros(2, 3), capl.zeros(2, 2)) end, "a is (2,3), b is (2,2)")
     says(function() nn.cosine_similarity(capl.zeros(2), capl.zeros(2)) end, "dim 2 is outside 1..1")
     local x = capl.zeros(2, 3)
     for _, var in ipairs{capl.ones(3), capl.ones(1), capl.tensor(1), capl.ones(3, 2), capl.ones(1, 2, 3)} do
-      says(function() nn.gaussian_nll_loss(x, x, var) end, ("var is (%s), x is (2,3)"):format(table.concat(var.shape, ",")))
+      says(function() nn.gaussian_nll_loss(x, x, var) end,
+        ("var is (%s), x is (2,3)"):format(table.concat(var.shape, ",")))
     end
   end)
 
@@ -137,7 +143,8 @@ describe("bad input of losses", function()
       for value, text in pairs{[1.5] = "1.5", [-0.25] = "-0.25", [inf] = "inf", [-inf] = "-inf"} do
         local x = capl.tensor({{0.5, 0}, {1, value}}, {device = device})
         local y = half:to(device)
-        says(function() nn.binary_cross_entropy(x, y) end, "p[2][2] is " .. text .. ": it is a probability, from 0 to 1")
+        says(function() nn.binary_cross_entropy(x, y) end,
+          "p[2][2] is " .. text .. ": it is a probability, from 0 to 1")
         says(function() nn.binary_cross_entropy(y, x) end, "target[2][2] is " .. text)
         says(function() nn.binary_cross_entropy(y, x:t()) end, "target[2][2] is " .. text)
         says(function() nn.binary_cross_entropy(x:double(), y:double()) end, "p[2][2] is " .. text)
@@ -145,7 +152,8 @@ describe("bad input of losses", function()
       end
     end
     says(function() nn.binary_cross_entropy(capl.tensor(2), capl.tensor(1)) end, "p is 2: it is a probability")
-    says(function() nn.binary_cross_entropy(capl.full({2}, 0.5), capl.tensor({0, 255}, {dtype = "u8"})) end, "target[2] is 255")
+    says(function() nn.binary_cross_entropy(capl.full({2}, 0.5), capl.tensor({0, 255}, {dtype = "u8"})) end,
+      "target[2] is 255")
     local far = capl.zeros(3000)
     far:narrow(1, 2500, 1):copy_(capl.tensor{2})
     says(function() nn.binary_cross_entropy(far, capl.zeros(3000)) end, "p[2500] is 2")
@@ -161,15 +169,18 @@ describe("bad input of losses", function()
     says(function() nn.kl_div(capl.zeros(1), capl.zeros(1), {reduction = "batch"}) end, "reduction")
     says(function() nn.huber_loss(capl.zeros(1), capl.zeros(1), {delta = 0}) end, "delta must be above 0, got 0")
     says(function() nn.multi_margin_loss(capl.zeros(1, 2), ints{0}, {p = 3}) end, "p is 1 or 2, got 3")
-    says(function() nn.dice_loss(capl.zeros(1, 2), capl.zeros(1, 2), {smooth = -1}) end, "smooth must be a number from 0 on, got -1")
-    says(function() nn.dice_loss(capl.zeros(1, 2), capl.zeros(1, 2), {weight = capl.ones(1)}) end, "weight is for classes")
+    says(function() nn.dice_loss(capl.zeros(1, 2), capl.zeros(1, 2), {smooth = -1}) end,
+      "smooth must be a number from 0 on, got -1")
+    says(function() nn.dice_loss(capl.zeros(1, 2), capl.zeros(1, 2), {weight = capl.ones(1)}) end,
+      "weight is for classes")
     says(function() nn.nll_loss(capl.zeros(2, 3), capl.zeros(2)) end, "labels must be i32, i64 or u8, they are f32")
     says(function() nn.nll_loss(capl.zeros(2, 3), ints{0, 3}) end, "3")
     says(function() nn.focal_loss(capl.zeros(2, 3), ints{0, 3}) end, "labels[2] is 3")
     says(function() nn.FocalLoss(2) end, "options are given by name")
     says(function() nn.CrossEntropyLoss(capl.ones(3)) end, "options are given by name")
     says(function() nn.cross_entropy(capl.zeros(2, 3), ints{0, 1}, {size_average = true}) end, "size_average")
-    says(function() nn.triplet_margin_loss(capl.zeros(2), capl.zeros(2), capl.zeros(2), {p = 0}) end, "p must be a number above 0, got 0")
+    says(function() nn.triplet_margin_loss(capl.zeros(2), capl.zeros(2), capl.zeros(2), {p = 0}) end,
+      "p must be a number above 0, got 0")
     says(function() nn.TripletMarginLoss{margin = -1} end, "margin must be a number above 0, got -1")
   end)
 end)

@@ -15,7 +15,8 @@ end
 
 local function model_of()
   capl.manual_seed(1)
-  return nn.Sequential{nn.AvgPool2d(4), nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2)}
+  return nn.Sequential{nn.AvgPool2d(4), nn.Flatten(), nn.Linear(36, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2),
+    nn.Linear(8, 2)}
 end
 
 local function loss_of(y, batch) return nn.cross_entropy(y, batch.target:view(-1)) end
@@ -88,7 +89,8 @@ describe("train.lr_find", function()
       least = math.min(least, loss)
       if found.lr[i] == found.steepest then at = loss end
     end
-    assert.is_true(at <= found.smooth[1] - 0.1 * (found.smooth[1] - least), "what the loss does before it begins to fall is noise")
+    assert.is_true(at <= found.smooth[1] - 0.1 * (found.smooth[1] - least),
+      "what the loss does before it begins to fall is noise")
     assert.equal(0.02, found.peak)
     assert.is_true(math.abs(found.factor * 0.02 - found.suggestion) < 1e-12)
     assert.equal(#found.lr, #found.loss)
@@ -98,9 +100,10 @@ describe("train.lr_find", function()
 
   it("stops when the loss runs away", function()
     local w = nn.Linear(1, 1)
-    local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}), max_lr = 100,
-      input = function(batch) return batch.image:narrow(2, 1, 1):reshape(batch.count, -1):narrow(2, 1, 1) end,
-      loss = function(y) return ((y - 3) * (y - 3)):mean() end, precision = "fp32", steps = 60}
+    local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
+      max_lr = 100, input = function(batch)
+      return batch.image:narrow(2, 1, 1):reshape(batch.count, -1):narrow(2, 1, 1) end, loss = function(y)
+        return ((y - 3) * (y - 3)):mean() end, precision = "fp32", steps = 60}
     assert.equal("diverged", found.stopped)
     assert.is_true(#found.lr < 60)
     assert.is_true(found.suggestion < 1)
@@ -109,7 +112,8 @@ describe("train.lr_find", function()
   it("suggests nothing when the loss does not fall", function()
     local w = nn.Linear(1, 1)
     local found = train.lr_find{model = w, train = loader(16), optimizer = optim.SGD(w:parameters(), {lr = 1}),
-      input = function() return capl.ones(1, 1) end, loss = function(y) return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
+      input = function() return capl.ones(1, 1) end, loss = function(y)
+      return (y * 0 + 2):mean() end, precision = "fp32", steps = 20}
     assert.is_nil(found.suggestion)
     assert.equal("cannot tell: the loss did not fall at any learning rate; this may help: "
       .. "steps = 40, or min_lr = 0.01 and max_lr = 100", found.text)
@@ -119,8 +123,8 @@ describe("train.lr_find", function()
   local function said(curve, options)
     local w = nn.Linear(1, 1)
     local opt, sweep, last = optim.SGD(w:parameters(), {lr = 0.01}), 0, math.huge
-    local o = {model = w, train = loader(16), optimizer = opt, precision = "fp32", input = function() return capl.ones(1, 1) end,
-      loss = function(y)
+    local o = {model = w, train = loader(16), optimizer = opt, precision = "fp32", input = function()
+      return capl.ones(1, 1) end, loss = function(y)
         if opt.lr < last then sweep = sweep + 1 end
         last = opt.lr
         return (y * 0 + curve(math.log10(opt.lr), sweep)):mean()
@@ -131,7 +135,8 @@ describe("train.lr_find", function()
 
   -- From 2.5 to 2.5 - fall around a decade, and up again two decades later.
   local function valley(fall, at)
-    return function(decade) return 2.5 - fall / (1 + math.exp(-6 * (decade - at))) + 9 / (1 + math.exp(-9 * (decade - at - 2))) end
+    return function(decade) return 2.5 - fall / (1 + math.exp(-6 * (decade - at))) + 9
+      / (1 + math.exp(-9 * (decade - at - 2))) end
   end
 
   it("suggests where the loss falls far and both sweeps agree", function()
@@ -143,16 +148,19 @@ describe("train.lr_find", function()
   it("cannot tell from losses that do not show a rate, and says why and what may help", function()
     local noisy, k = valley(0.9, -2.5), 0
     for _, case in ipairs{
-      {"the loss fell by 10 % only, from 2.5 to 2.25", valley(0.25, -2.5)}, -- as it does when frequencies of classes are learnt
+      -- as it does when frequencies of classes are learnt
+      {"the loss fell by 10 % only, from 2.5 to 2.25", valley(0.25, -2.5)},
       {"which is not much more than it varies", function(decade)
         k = k + 1
         return noisy(decade) + (k % 2 == 0 and 0.5 or -0.5)
       end},
       {"the loss falls from the lowest learning rate on, 1e-06", valley(1.5, -5.2)},
       {"the loss still falls at the highest learning rate, 10", valley(1.5, 0.9)},
-      {"and falls again after that", function(decade) return math.min(valley(0.8, -4)(decade), valley(2, 0)(decade) + 0.3) end},
-      {"two sweeps suggest ", function(decade, sweep) return valley(1.5, sweep == 1 and -2.5 or -1)(decade) end},
-      {"only one of two sweeps suggests a learning rate; in the other the loss fell by 10 % only", function(decade, sweep)
+      {"and falls again after that", function(decade)
+      return math.min(valley(0.8, -4)(decade), valley(2, 0)(decade) + 0.3) end},
+        {"two sweeps suggest ", function(decade, sweep) return valley(1.5, sweep == 1 and -2.5 or -1)(decade) end},
+      {"only one of two sweeps suggests a learning rate; in the other the loss fell by 10 % only",
+      function(decade, sweep)
         return valley(sweep == 1 and 1.5 or 0.25, -2.5)(decade)
       end},
     } do
@@ -164,7 +172,8 @@ describe("train.lr_find", function()
   end)
 
   it("refuses what is no range", function()
-    assert.matches("min_lr is above 0 and below max_lr, got 1 and 0.1", error_text(train.lr_find, job{min_lr = 1, max_lr = 0.1}))
+    assert.matches("min_lr is above 0 and below max_lr, got 1 and 0.1",
+      error_text(train.lr_find, job{min_lr = 1, max_lr = 0.1}))
     assert.matches("steps: at least 20, got 5", error_text(train.lr_find, job{steps = 5}))
     assert.matches("unknown option 'stesp'", error_text(train.lr_find, job{stesp = 5}))
   end)

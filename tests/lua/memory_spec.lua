@@ -45,7 +45,8 @@ describe("memory", function()
   end)
 
   it("of a training step does not grow", function()
-    local model = nn.Sequential{nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 26 * 26, 10)}
+    local model = nn.Sequential{nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(),
+      nn.Linear(8 * 26 * 26, 10)}
     local opt = optim.Adam(model:parameters(), {lr = 1e-3})
     local x, labels = capl.randn(4, 1, 28, 28), capl.zeros({4}, {dtype = "i32"})
     local function step() opt:backward_step(nn.cross_entropy(model(x), labels)) end
@@ -56,7 +57,9 @@ describe("memory", function()
   end)
 
   it("between two layers is released without waiting for the collector", function()
-    local function layers() return nn.Sequential{nn.ReLU(), nn.Sigmoid(), nn.Tanh(), nn.ReLU(), nn.ReLU(), nn.ReLU()} end
+    local function layers()
+      return nn.Sequential{nn.ReLU(), nn.Sigmoid(), nn.Tanh(), nn.ReLU(), nn.ReLU(), nn.ReLU()}
+    end
     local x, model = capl.zeros(256, 1024), layers() -- 1 MB
     capl.no_grad(model, x):free()
     collectgarbage() collectgarbage()

@@ -16,8 +16,8 @@ end
 local merge = upvalue(upvalue(train.evaluate, "whole_meter"), "merge")
 local PAUSE = {}
 
--- A world whose ranks take turns in this one process: each runs until it needs the others, and from the start again when they
--- have said what they had to say.
+-- A world whose ranks take turns in this one process: each runs until it needs the others, and from the start again
+-- when they have said what they had to say.
 local function world_of(rank, size, device, known, mine)
   local at = 0
   local function collective(value)
@@ -111,7 +111,8 @@ describe("an evaluation of several ranks", function()
   it("counts texts as one process does: figures, confusions, the worst and some right ones", function()
     for _, count in ipairs(counts) do
       same_on_all(function(rank, size)
-        return Linear(6), loader_of(texts_of(count), rank, size, 4), {loss = function(output) return (output * output):mean() end}
+        return Linear(6), loader_of(texts_of(count), rank, size, 4),
+          {loss = function(output) return (output * output):mean() end}
       end)
     end
   end)
@@ -129,7 +130,9 @@ describe("an evaluation of several ranks", function()
         local meter = function(loader)
           return train.TextMeter{loader = loader, decode = function(output)
             local texts, sure = {}, {}
-            for i, row in ipairs(output:tolist()) do texts[i], sure[i] = row[1] > 0 and "AB" or "CA", math.abs(row[2]) % 1 end
+            for i, row in ipairs(output:tolist()) do
+              texts[i], sure[i] = row[1] > 0 and "AB" or "CA", math.abs(row[2]) % 1
+            end
             return texts, sure
           end}
         end
@@ -151,23 +154,27 @@ describe("an evaluation of several ranks", function()
       end
       local image = capl.tensor(images, {dtype = "u8"})
       local function part(field, rank, size) return loader_of(data.tensors(field), rank, size, 3) end
-      local function dense(out) return nn.Sequential{nn.Flatten(), (function() capl.manual_seed(4) return nn.Linear(16, out) end)()} end
+      local function dense(out) return nn.Sequential{nn.Flatten(),
+        (function() capl.manual_seed(4) return nn.Linear(16, out) end)()} end
       same_on_all(function(rank, size)
         return dense(2), part({image = image, value = capl.tensor(numbers)}, rank, size), {meter = "regression"}
       end)
       same_on_all(function(rank, size)
-        return dense(4), part({image = image, points = capl.tensor(points, {dtype = "f32"})}, rank, size), {meter = "localisation"}
+        return dense(4), part({image = image, points = capl.tensor(points, {dtype = "f32"})}, rank, size),
+          {meter = "localisation"}
       end)
       same_on_all(function(rank, size)
         capl.manual_seed(5)
-        return nn.Conv2d(1, 3, 1), part({image = image, mask = capl.tensor(masks, {dtype = "u8"})}, rank, size), {meter = "segmentation"}
+        return nn.Conv2d(1, 3, 1), part({image = image, mask = capl.tensor(masks, {dtype = "u8"})}, rank, size),
+          {meter = "segmentation"}
       end)
     end
   end)
 
   it("counts images once that every rank has read", function()
     local one = told(train.evaluate(Linear(6), loader_of(texts_of(7), 0, 1, 4)))
-    for _, other in ipairs(as_ranks(3, function() return told(train.evaluate(Linear(6), loader_of(texts_of(7), 0, 1, 4))) end)) do
+    for _, other in ipairs(as_ranks(3, function()
+      return told(train.evaluate(Linear(6), loader_of(texts_of(7), 0, 1, 4))) end)) do
       assert.same(one, other)
     end
   end)
@@ -191,7 +198,8 @@ describe("an evaluation of several ranks", function()
     end
     assert.same({13, 13, 13}, as_ranks(3, program(true)))
     assert.equal("LINE: train.evaluate: each of 2 ranks reads a part of the images, and this meter cannot put them together\n" ..
-      "  hint: give it state(), which JSON can hold, and merge(state), which adds that of another rank; or shard = false to the loader",
+      "  hint: give it state(), which JSON can hold, and merge(state), which adds that of another rank; or shard = " ..
+      "false to the loader",
       support.error_text(as_ranks, 2, program(false)))
   end)
 

@@ -1,4 +1,5 @@
--- meters: figures of texts, masks, places and numbers against plain loops; what an evaluation reads, and what it refuses.
+-- meters: figures of texts, masks, places and numbers against plain loops; what an evaluation reads, and what it
+-- refuses.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -45,14 +46,15 @@ describe("a text meter", function()
       meter:count(texts[1], texts[2])
     end
     local r = meter:result()
-    assert.is_true(close({sum / 200, share / 200, sum / chars}, {r.edit_distance, r.edit_distance_normalised, r.cer}, 1e-12))
+    assert.is_true(close({sum / 200, share / 200, sum / chars}, {r.edit_distance, r.edit_distance_normalised, r.cer},
+      1e-12))
   end)
 
   it("does not take one character too many for many mistakes", function()
     local meter = counted{{"AABCBA", "ABCBA"}, {"BCBA", "ABCBA"}, {"ABCA", "ABCBA"}}
     local r = meter:result()
-    assert.same({{truth = "", read = "A", count = 1}, {truth = "A", read = "", count = 1}, {truth = "B", read = "", count = 1}},
-      r.confusions)
+    assert.same({{truth = "", read = "A", count = 1}, {truth = "A", read = "", count = 1},
+      {truth = "B", read = "", count = 1}}, r.confusions)
     assert.is_true(close({13 / 15, 1, 3 / 15}, {r.chars, r.edit_distance, r.cer}, 1e-12))
     assert.equal("nothing as A 1, A as nothing 1, B as nothing 1", meter:confusion_line())
     -- places of the truth: the first A was left out once, the last B but one too
@@ -97,7 +99,8 @@ describe("a text meter", function()
   end)
 
   it("keeps the worst readings with their numbers, and samples of each confusion", function()
-    local meter = counted({{"A", "B", 0.9}, {"AA", "BB", 0.1}, {"A", "A", 1}, {"A", "B", 0.99}, {"A", "B", 0.5}}, {worst = 3})
+    local meter = counted({{"A", "B", 0.9}, {"AA", "BB", 0.1}, {"A", "A", 1}, {"A", "B", 0.99}, {"A", "B", 0.5}},
+      {worst = 3})
     local ids = {}
     for i, e in ipairs(meter:samples().wrong) do ids[i] = e.id end
     assert.same({1, 3, 0}, ids)
@@ -120,7 +123,8 @@ describe("a text meter", function()
     own:add(scores, {target = target})
     assert.same({2, 0.5, 0.5}, {own:result().n, own:result().exact, own:result().edit_distance})
     local none = train.TextMeter{charset = "ABC", decode = function() return {} end}
-    assert.matches("decode gives a list of 2 texts", error_text(function() none:add(scores, {target = target}) end), 1, true)
+    assert.matches("decode gives a list of 2 texts", error_text(function() none:add(scores, {target = target}) end), 1,
+      true)
   end)
 
   it("tells how often readings of each confidence are right", function()
@@ -139,7 +143,8 @@ describe("a text meter", function()
   it("refuses readings that are no numbers", function()
     local meter = train.TextMeter{charset = "ABC"}
     meter:add(capl.zeros(1, 2, 3) / 0, {target = capl.tensor({{0, 0}}, {dtype = "i32"})})
-    assert.matches("the model's output for sample 0 is not finite", error_text(function() return (meter:result()) end), 1, true)
+    assert.matches("the model's output for sample 0 is not finite", error_text(function() return (meter:result()) end),
+      1, true)
   end)
 end)
 
@@ -212,7 +217,9 @@ describe("a segmentation meter", function()
     local whole, single = train.SegmentationMeter{classes = K}, train.SegmentationMeter{classes = K}
     whole:add(scores_of(1, N), {mask = mask_of(1, N)})
     for n = 1, N do single:add(scores_of(n, 1), {mask = mask_of(n, 1)}) end
-    for _, key in ipairs{"miou", "f", "accuracy", "pixels"} do assert.equal(whole:result()[key], single:result()[key]) end
+    for _, key in ipairs{"miou", "f", "accuracy", "pixels"} do
+      assert.equal(whole:result()[key], single:result()[key])
+    end
     assert.same(whole:write().confusion, single:write().confusion)
   end)
 
@@ -220,7 +227,8 @@ describe("a segmentation meter", function()
     local meter = train.SegmentationMeter{classes = K}
     meter:add(scores_of(2, 2), {mask = mask_of(2, 2)})
     meter:add(scores_of(1, 1) / 0, {mask = mask_of(1, 1)})
-    assert.matches("the model's output for sample 2 is not finite", error_text(function() return (meter:result()) end), 1, true)
+    assert.matches("the model's output for sample 2 is not finite", error_text(function() return (meter:result()) end),
+      1, true)
   end)
 
   it("names the images with the most wrong pixels", function()
@@ -261,7 +269,8 @@ describe("a localisation meter", function()
     local meter = train.LocalisationMeter{names = {"gap", "piece"}}
     meter:add(output, {points = truth})
     local r = meter:result()
-    assert.is_true(close({2, 3, 6 / 3, math.sqrt(26 / 3), 2 / 3, 1}, {r.n, r.points, r.mae, r.rmse, r.hit_2, r.hit_5}, 1e-9))
+    assert.is_true(close({2, 3, 6 / 3, math.sqrt(26 / 3), 2 / 3, 1}, {r.n, r.points, r.mae, r.rmse, r.hit_2, r.hit_5},
+      1e-9))
     assert.is_true(close({2.5, 1, 0.5, 1}, {r.gap_mae, r.piece_mae, r.gap_hit_2, r.piece_hit_2}, 1e-9))
     assert.is_true(close({0.5, 1}, {r.images_2, r.images_5}))
     assert.is_true(r.hit_2_low < 2 / 3 and r.hit_2_high > 2 / 3)
@@ -276,7 +285,8 @@ describe("a localisation meter", function()
     local r = meter:result()
     assert.same({1, 1, 1, "max", "hit_1"}, {r.points, r.mae, r.hit_1, meter.better, meter.main})
     assert.equal("min", train.LocalisationMeter{}.better)
-    assert.matches("unknown main 'hit_3'", error_text(function() return (train.LocalisationMeter{main = "hit_3"}) end), 1, true)
+    assert.matches("unknown main 'hit_3'", error_text(function() return (train.LocalisationMeter{main = "hit_3"}) end),
+      1, true)
   end)
 
   it("refuses more points than the samples have", function()
@@ -385,7 +395,8 @@ describe("train.evaluate", function()
   it("refuses a meter whose main figure has no value", function()
     local own = {main = "mean", better = "max", add = function() end, result = function() return {n = 7} end}
     assert.matches("the main metric of the meter, mean, has no value", error_text(function()
-      return (train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = function() return own end}))
+      return (train.evaluate(nn.Linear(2, 1), loader(numbers()),
+        {precision = "fp32", meter = function() return own end}))
     end), 1, true)
   end)
 
@@ -402,7 +413,8 @@ describe("train.evaluate", function()
     local model = nn.Linear(2, 1)
     support.no_leak(function()
       train.evaluate(model, loader(numbers()), {precision = "fp32", meter = "regression"})
-      pcall(train.evaluate, model, loader(numbers(), "val", {drop_last = true}), {precision = "fp32", meter = "regression"})
+      pcall(train.evaluate, model, loader(numbers(), "val", {drop_last = true}),
+        {precision = "fp32", meter = "regression"})
       pcall(train.evaluate, model, loader(masks()), {precision = "fp32", meter = "segmentation"})
     end)
   end)
@@ -411,7 +423,8 @@ describe("train.evaluate", function()
     local own = {main = "n", better = "max", n = 0, result = function(self) return {n = self.n} end}
     function own:add() self.n = self.n + 1 end -- the first of each batch
     assert.matches("the meter counted 3 of 7 samples", error_text(function()
-      return (train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = function() return own end}))
+      return (train.evaluate(nn.Linear(2, 1), loader(numbers()),
+        {precision = "fp32", meter = function() return own end}))
     end), 1, true)
   end)
 
@@ -443,7 +456,8 @@ describe("the test images", function()
       .. 'with role = "val"; read the test loader once, at the end, with the weights that were chosen',
       (error_text(function() return (train.evaluate(model, test, fp32)) end):gsub("at step %d+", "at step 0")))
     local other = data.loader{source = test.source, role = "test", batch = 2, workers = 0}
-    assert.matches("with other weights", error_text(function() return (train.evaluate(model, other, fp32)) end), 1, true)
+    assert.matches("with other weights", error_text(function() return (train.evaluate(model, other, fp32)) end), 1,
+      true)
   end)
 
   it("are not read again once training has gone on", function()
@@ -455,18 +469,21 @@ describe("the test images", function()
     read()
     local opt = optim.SGD(model:parameters(), {lr = 0.1})
     opt:backward_step(model(capl.zeros(1, 2)):sum())
-    assert.matches("loader:epoch: the test images were read at step %d+ already, and 1 steps were made since", error_text(read))
+    assert.matches("loader:epoch: the test images were read at step %d+ already, and 1 steps were made since",
+      error_text(read))
   end)
 
   it("are not read before a training that ends with them", function()
     local test = loader(numbers(), "test")
     local function job(model)
-      return {model = model, train = loader(numbers(), "train"), val = loader(numbers()), test = test, steps = 2, precision = "fp32",
-        loss = function(output, batch) return ((output - batch.value) ^ 2):mean() end, meter = "regression",
-        optimizer = optim.SGD(model:parameters(), {lr = 0.01})}
+      return {model = model, train = loader(numbers(), "train"), val = loader(numbers()), test = test, steps = 2,
+        precision = "fp32", loss = function(output, batch)
+        return ((output - batch.value) ^ 2):mean() end, meter = "regression",
+          optimizer = optim.SGD(model:parameters(), {lr = 0.01})}
     end
     assert.equal(N, train.fit(job(nn.Linear(2, 1))).test.n)
-    assert.matches("train.fit: the test images were read at step %d+ already, before this training", error_text(function()
+    assert.matches("train.fit: the test images were read at step %d+ already, before this training",
+      error_text(function()
       return (train.fit(job(nn.Linear(2, 1))))
     end))
   end)
@@ -484,9 +501,10 @@ describe("train.fit with a meter", function()
     capl.manual_seed(1)
     local model = nn.Linear(2, 1)
     local o = {
-      model = model, train = loader(numbers(), "train"), val = loader(numbers()), steps = 12, eval_every = 1, precision = "fp32",
-      loss = function(output, batch) return ((output - batch.value) ^ 2):mean() end, meter = "regression",
-      optimizer = optim.SGD(model:parameters(), {lr = 0.03}),
+      model = model, train = loader(numbers(), "train"), val = loader(numbers()), steps = 12, eval_every = 1,
+      precision = "fp32", loss = function(output, batch)
+      return ((output - batch.value) ^ 2):mean() end, meter = "regression",
+        optimizer = optim.SGD(model:parameters(), {lr = 0.03}),
     }
     for key, value in pairs(changes or {}) do o[key] = value end
     return train.fit(o), o

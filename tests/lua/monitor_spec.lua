@@ -59,7 +59,8 @@ describe("train.Monitor", function()
     local monitor = train.Monitor()
     monitor:close()
     monitor:close()
-    assert.are.equal("this monitor is closed", support.error_text(monitor.averages, monitor):match("this monitor is closed"))
+    assert.are.equal("this monitor is closed",
+      support.error_text(monitor.averages, monitor):match("this monitor is closed"))
   end)
 
   it("refuses what it cannot do", function()

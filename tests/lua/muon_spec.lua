@@ -111,7 +111,8 @@ describe("joined optimisers", function()
 
   it("name what they cannot join", function()
     local p = leaf(2)
-    assert.equal("LINE: optim.join: the list of optimisers is empty", error_text(function() local o = optim.join{} return o end))
+    assert.equal("LINE: optim.join: the list of optimisers is empty",
+      error_text(function() local o = optim.join{} return o end))
     assert.equal("LINE: optim.join: entry 1 is a number, not an optimiser",
       error_text(function() local o = optim.join{1} return o end))
     assert.equal("LINE: optim.join: a parameter is in optimizers 1 and 2",

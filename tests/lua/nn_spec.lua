@@ -55,7 +55,8 @@ describe("a module of one's own", function()
 
   it("without forward says so", function()
     local Empty = nn.class("Empty")
-    assert.truthy(error_text(function() local y = Empty()(1) return y end):find("Empty: the class has no forward method", 1, true))
+    assert.truthy(error_text(function() local y = Empty()(1)
+      return y end):find("Empty: the class has no forward method", 1, true))
   end)
 
   it("counts a shared parameter once", function()
@@ -105,7 +106,9 @@ end)
 
 describe("state_dict", function()
   it("has PyTorch's names, and loads back", function()
-    local function model() return nn.Sequential{nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)} end
+    local function model()
+      return nn.Sequential{nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 2)}
+    end
     local a, b = model(), model()
     local x = capl.randn(3, 1, 4, 4)
     a(x) a(x)
@@ -126,7 +129,8 @@ describe("state_dict", function()
     local before = model[1].weight:tolist()
     assert.equal("LINE: load_state_dict: the state does not fit Sequential\n  missing: 0.bias\n  unexpected: 1.bias\n"
       .. "  other shape: 0.weight is (3,2), given (2,2)",
-      error_text(function() return (model:load_state_dict{["0.weight"] = capl.zeros(2, 2), ["1.bias"] = capl.zeros(2)}) end)
+      error_text(function() return (model:load_state_dict{["0.weight"] = capl.zeros(2, 2), ["1.bias"] = capl.zeros(2)})
+      end)
         :gsub("\n  in [^\n]+", ""):gsub("^LINE", "LINE"))
     assert.same(before, model[1].weight:tolist())
     local report = model:load_state_dict({["0.weight"] = capl.ones(3, 2), other = capl.zeros(1)}, {strict = false})
@@ -163,8 +167,8 @@ describe("Sequential", function()
         local y = model:train()(x)
         ;(y * y):sum():backward()
         local evaluated = model:eval()(x)
-        return {y:tolist(), evaluated:tolist(), x.grad:tolist(), model[1].weight.grad:tolist(), model[1].bias.grad:tolist(),
-          model[1].running_mean:tolist()}, capl.counters().fused_ops - fused
+        return {y:tolist(), evaluated:tolist(), x.grad:tolist(), model[1].weight.grad:tolist(),
+          model[1].bias.grad:tolist(), model[1].running_mean:tolist()}, capl.counters().fused_ops - fused
       end
       local plain, none = run(false)
       local fused, some = run(true)
@@ -238,7 +242,8 @@ describe("layers", function()
 
   it("PixelUnshuffle keeps PyTorch's channel order", function()
     local x = capl.arange(16):float():view(1, 1, 4, 4)
-    assert.same({{{{0, 2}, {8, 10}}, {{1, 3}, {9, 11}}, {{4, 6}, {12, 14}}, {{5, 7}, {13, 15}}}}, nn.PixelUnshuffle(2)(x):tolist())
+    assert.same({{{{0, 2}, {8, 10}}, {{1, 3}, {9, 11}}, {{4, 6}, {12, 14}}, {{5, 7}, {13, 15}}}},
+      nn.PixelUnshuffle(2)(x):tolist())
     assert.truthy(error_text(function() local y = nn.PixelUnshuffle(3)(x) return y end):find(
       "x must be (N,C,H,W) with H and W divisible by 3, got (1,1,4,4) f32 cpu", 1, true))
   end)
@@ -269,8 +274,8 @@ describe("layers", function()
 
   it("give their memory back", function()
     no_leak(function()
-      local model = nn.Sequential{nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(), nn.Flatten(),
-        nn.Linear(4 * 9, 2)}
+      local model = nn.Sequential{nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(),
+        nn.Flatten(), nn.Linear(4 * 9, 2)}
       model(capl.randn(2, 1, 8, 8)):sum():backward()
     end)
   end)
@@ -316,8 +321,10 @@ describe("losses", function()
 
   it("check their arguments", function()
     assert.truthy(error_text(function() return (nn.cross_entropy(logits, labels, {smoothing = 1})) end):find(
-      "LINE: cross_entropy: unknown option 'smoothing'; known: weight, label_smoothing, ignore_index, reduction", 1, true))
-    assert.equal("LINE: bad argument #2 to 'mse' (tensor expected, got nil)", error_text(function() return (nn.mse(logits)) end))
+      "LINE: cross_entropy: unknown option 'smoothing'; known: weight, label_smoothing, ignore_index, reduction", 1,
+      true))
+    assert.equal("LINE: bad argument #2 to 'mse' (tensor expected, got nil)",
+      error_text(function() return (nn.mse(logits)) end))
     assert.truthy(error_text(function() return (nn.mse(logits, capl.zeros(2))) end):find("mse", 1, true))
   end)
 end)
@@ -329,7 +336,8 @@ describe("nn.init", function()
     local function bound(x) return math.max(x:amax():item(), -x:amin():item()) end
     assert.is_true(close(math.sqrt(6 / fan_in), bound(nn.init.kaiming_uniform(w)), 1e-3))
     assert.is_true(close(math.sqrt(2 / fan_in), nn.init.kaiming_normal(w, {nonlinearity = "relu"}):std():item(), 2e-3))
-    assert.is_true(close(math.sqrt(1 / fan_out), nn.init.kaiming_normal(w, {mode = "fan_out", nonlinearity = "linear"}):std():item(), 2e-3))
+    assert.is_true(close(math.sqrt(1 / fan_out),
+      nn.init.kaiming_normal(w, {mode = "fan_out", nonlinearity = "linear"}):std():item(), 2e-3))
     assert.is_true(close(math.sqrt(6 / (fan_in + fan_out)), bound(nn.init.xavier_uniform(w)), 1e-3))
     assert.is_true(close(math.sqrt(2 / (fan_in + fan_out)), nn.init.xavier_normal(w):std():item(), 2e-3))
     assert.is_true(bound(nn.init.uniform(w, -2, 2)) > 1.99)
@@ -337,7 +345,8 @@ describe("nn.init", function()
     assert.equal(0, bound(nn.init.zeros(w)))
     assert.equal(1, nn.init.ones(w):amin():item())
     assert.equal(7, nn.init.constant(w, 7):amin():item())
-    assert.truthy(error_text(function() return (nn.init.kaiming_uniform(capl.zeros(3))) end):find("at least 2 dims", 1, true))
+    assert.truthy(error_text(function()
+      return (nn.init.kaiming_uniform(capl.zeros(3))) end):find("at least 2 dims", 1, true))
   end)
 
   it("starts layers within 1/sqrt(fan-in)", function()
@@ -368,7 +377,8 @@ describe("nn.summary", function()
     local Product = nn.class("Product")
     function Product:init() self.fc = nn.Linear(4, 4) end
     function Product:forward(x) return self.fc(x):matmul(x:transpose(1, 2)) end
-    for _, case in ipairs{{nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true}), {2, 5, 8}}, {Product(), {3, 4}}} do
+    for _, case in ipairs{{nn.TransformerEncoderLayer(8, 2, 16, {batch_first = true}), {2, 5, 8}},
+      {Product(), {3, 4}}} do
       local summary = nn.summary(case[1], case[2])
       local macs, parameters = 0, 0
       for _, row in ipairs(summary.rows) do macs, parameters = macs + row.macs, parameters + row.parameters end
@@ -379,8 +389,8 @@ describe("nn.summary", function()
   end)
 
   it("lists layers, shapes, parameters, MACs, and leaves the model as it was", function()
-    local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-      nn.Linear(128, 10)}
+    local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+      nn.Flatten(), nn.Linear(128, 10)}
     local weight = model[1].weight:tolist()
     local summary = nn.summary(model, {2, 1, 8, 8})
     assert.equal(80 + 16 + 1290, summary.parameters)

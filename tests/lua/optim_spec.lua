@@ -78,7 +78,8 @@ describe("optimisers", function()
       local options = {lr = 0.1, momentum = (name == "SGD" or name == "Muon") and 0.9 or nil}
       local function train(clip_norm)
         options.clip_norm = clip_norm
-        local p = {a = capl.tensor({{1, 2}, {3, 5}}, {requires_grad = true}), b = capl.tensor({{1, -1}}, {requires_grad = true})}
+        local p = {a = capl.tensor({{1, 2}, {3, 5}}, {requires_grad = true}),
+          b = capl.tensor({{1, -1}}, {requires_grad = true})}
         local opt = optim[name]({p.a, p.b}, options)
         for step, which in ipairs(coming_and_going) do
           local loss = 0
@@ -117,7 +118,8 @@ describe("optimisers", function()
       .. "growth_interval = 2000}", error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = "on"})) end))
     assert.equal("LINE: optim.SGD: loss_scale: unknown option 'initscale'; did you mean 'init_scale'?",
       error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = {initscale = 1}})) end))
-    assert.equal("LINE: optim.SGD: loss_scale: init_scale > 0, growth_factor >= 1, backoff_factor between 0 and 1, growth_interval > 0",
+    assert.equal("LINE: optim.SGD: loss_scale: init_scale > 0, growth_factor >= 1, backoff_factor between 0 and 1, " ..
+      "growth_interval > 0",
       error_text(function() return (optim.SGD({p}, {lr = 1, loss_scale = {backoff_factor = 2}})) end))
   end)
 
@@ -136,7 +138,8 @@ describe("optimisers", function()
       error_text(function() local o = optim.SGD({{params = p}, {params = p}}, {lr = 1}) return o end))
     assert.equal("LINE: optim.SGD: parameter 1 is the result of an op; only leaves can be trained",
       error_text(function() local o = optim.SGD({p[1] * 2}, {lr = 1}) return o end))
-    assert.equal("LINE: capl: unknown name 'optimm'; did you mean 'optim'?", error_text(function() return capl.optimm end))
+    assert.equal("LINE: capl: unknown name 'optimm'; did you mean 'optim'?",
+      error_text(function() return capl.optimm end))
   end)
 
   it("refuse numbers out of their range, also in a group", function()
@@ -145,7 +148,8 @@ describe("optimisers", function()
       {"SGD", {dampening = 2}, "dampening must be a number from 0 to 1, got 2"},
       {"SGD", {weight_decay = -1}, "weight_decay must be a number from 0 on, got -1"},
       {"SGD", {nesterov = true}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0 and 0"},
-      {"SGD", {nesterov = true, momentum = 0.9, dampening = 0.5}, "nesterov = true needs momentum above 0 and dampening = 0, they are 0.9"},
+      {"SGD", {nesterov = true, momentum = 0.9, dampening = 0.5},
+      "nesterov = true needs momentum above 0 and dampening = 0, they are 0.9"},
       {"Adam", {betas = {1, 0}}, "betas[1] must be a number from 0 and below 1, got 1"},
       {"Adam", {betas = {0.9, -0.1}}, "betas[2] must be a number from 0 and below 1, got -0.1"},
       {"Adam", {betas = {0.9}}, "betas must be a list of 2 numbers from 0 and below 1"},
@@ -175,7 +179,8 @@ describe("optimisers", function()
         assert.truthy(got:find("LINE: optim." .. name .. ": " .. text, 1, true), got)
       end
     end
-    for name, options in pairs{SGD = {nesterov = true, momentum = 0.9}, Adam = {betas = {0, 0}, eps = 0}, RMSprop = {alpha = 0}} do
+    for name, options in pairs{SGD = {nesterov = true, momentum = 0.9}, Adam = {betas = {0, 0}, eps = 0},
+      RMSprop = {alpha = 0}} do
       options.lr = 0.1
       assert.equal(0.1, optim[name]({leaf(1)}, options).lr)
     end
@@ -230,7 +235,8 @@ describe("schedules", function()
     assert.is_true(close(0.5, s.cosine{lr = 1, T_max = 100}:lr(50)))
     local w = s.warmup_cosine{lr = 1, warmup = 4, total = 104, eta_min = 0.1}
     assert.is_true(close({0.25, 1, 1, 0.55, 0.1, 0.1}, {w:lr(0), w:lr(3), w:lr(4), w:lr(54), w:lr(104), w:lr(200)}))
-    local o = s.one_cycle{max_lr = 1, total_steps = 11, pct_start = 0.5, anneal_strategy = "linear", div_factor = 10, final_div_factor = 10}
+    local o = s.one_cycle{max_lr = 1, total_steps = 11, pct_start = 0.5, anneal_strategy = "linear", div_factor = 10,
+      final_div_factor = 10}
     assert.is_true(close({0.1, 1, 0.01}, {o:lr(0), o:lr(4.5), o:lr(10)}))
     local u = s.warmup(s.cosine{lr = 2, T_max = 10}, {steps = 5, start_factor = 0.5})
     assert.is_true(close({1, 1.6, 2, 1}, {u:lr(0), u:lr(3), u:lr(5), u:lr(10)}))
@@ -252,7 +258,8 @@ describe("schedules", function()
   end)
 
   it("check their options", function()
-    assert.equal("LINE: schedule.cosine: T_max is missing", error_text(function() return (optim.schedule.cosine{lr = 1}) end))
+    assert.equal("LINE: schedule.cosine: T_max is missing",
+      error_text(function() return (optim.schedule.cosine{lr = 1}) end))
     for _, case in ipairs{
       {"constant", {lr = -1}, "lr must be a number from 0 on, got -1"},
       {"step", {lr = 1, step_size = 0}, "step_size must be a whole number above 0, got 0"},
@@ -264,7 +271,8 @@ describe("schedules", function()
       {"cosine_restart", {lr = 1, T_0 = 3, T_mult = 0}, "T_mult must be a whole number above 0, got 0"},
       {"warmup_cosine", {lr = 1, warmup = -1, total = 5}, "warmup must be a number from 0 on, got -1"},
       {"warmup_cosine", {lr = 1, warmup = 0 / 0, total = 5}, "warmup must be a number from 0 on, got "},
-      {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0}, "decay must be a number above 0 and at most 1, got 0"},
+      {"warmup_stable_decay", {lr = 1, warmup = 1, total = 5, decay = 0},
+      "decay must be a number above 0 and at most 1, got 0"},
       {"one_cycle", {max_lr = 1, total_steps = 9, pct_start = 2}, "pct_start must be a number from 0 to 1, got 2"},
       {"one_cycle", {max_lr = 1, total_steps = 9, div_factor = 0}, "div_factor must be a number above 0, got 0"},
       {"plateau", {lr = 1, factor = 1}, "factor must be a number above 0 and below 1, got 1"},
@@ -276,7 +284,8 @@ describe("schedules", function()
     assert.equal("LINE: schedule.warmup_cosine: total = 5 must exceed warmup = 5",
       error_text(function() return (optim.schedule.warmup_cosine{lr = 1, warmup = 5, total = 5}) end))
     assert.equal("LINE: schedule.one_cycle: unknown anneal_strategy 'cosine'; did you mean 'cos'?",
-      (error_text(function() return (optim.schedule.one_cycle{max_lr = 1, total_steps = 3, anneal_strategy = "cosine"}) end)
+      (error_text(function() return (optim.schedule.one_cycle{max_lr = 1, total_steps = 3, anneal_strategy = "cosine"})
+      end)
         :gsub("known: cos, linear", "did you mean 'cos'?")))
   end)
 end)

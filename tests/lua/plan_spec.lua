@@ -25,7 +25,8 @@ describe("optim.schedule.per_epoch", function()
 
   it("refuses lengths that are not of epochs, and epochs without steps", function()
     assert.equal('LINE: schedule.per_epoch: T_max = "run" counts steps; here the schedule counts epochs\n' ..
-      "  hint: give the number of epochs", support.error_text(schedule.per_epoch, schedule.cosine{lr = 1, T_max = "run"}, {steps = 3}))
+      "  hint: give the number of epochs",
+      support.error_text(schedule.per_epoch, schedule.cosine{lr = 1, T_max = "run"}, {steps = 3}))
     assert.equal("LINE: schedule.per_epoch: steps must be a whole number above 0, got 0",
       support.error_text(schedule.per_epoch, schedule.constant{lr = 1}, {steps = 0}))
   end)
@@ -45,18 +46,22 @@ describe("train.batch_by_memory", function()
 
   it("takes the row of the memory, as cards are sold", function()
     local function at(gigabytes)
-      local batch_by_memory = module("train/batch_by_memory", {check = check, precision = {planned = {gigabytes = gigabytes}}})
+      local batch_by_memory = module("train/batch_by_memory",
+        {check = check, precision = {planned = {gigabytes = gigabytes}}})
       return (batch_by_memory{{40, 1024}, {24, 512}, {12, 256}, {8, 128}, {0, 64}})
     end
-    assert.same({1024, 1024, 1024, 512, 256, 128, 64}, {at(79.2), at(39.4), at(40), at(23.6), at(15.9), at(7.8), at(5.9)})
+    assert.same({1024, 1024, 1024, 512, 256, 128, 64},
+      {at(79.2), at(39.4), at(40), at(23.6), at(15.9), at(7.8), at(5.9)})
   end)
 
   it("refuses tables in which a GPU would find no row, or the wrong one", function()
     local order = "rows go from large memory to small, and the last starts with 0"
     assert.equal("LINE: train.batch_by_memory: row 2, {40, 512}: " .. order,
       support.error_text(train.batch_by_memory, {{24, 256}, {40, 512}, {0, 64}}))
-    assert.equal("LINE: train.batch_by_memory: row 1, {40, 512}: " .. order, support.error_text(train.batch_by_memory, {{40, 512}}))
-    assert.equal("LINE: train.batch_by_memory: row 1 is {GB, images}: from how much memory on, and how many images a step",
+    assert.equal("LINE: train.batch_by_memory: row 1, {40, 512}: " .. order,
+      support.error_text(train.batch_by_memory, {{40, 512}}))
+    assert.equal("LINE: train.batch_by_memory: row 1 is {GB, images}: from how much memory on, and how many images " ..
+      "a step",
       support.error_text(train.batch_by_memory, {{0, 2.5}}))
   end)
 end)

@@ -59,7 +59,8 @@ describe("plot", function()
     it("takes tensors, and tables that compute their values, for lists", function()
       plot.lines{path = path, panels = {{series = {{y = {0, 1, 2, 3}}}}}}
       local first = data.png_read(path):tolist()
-      plot.lines{path = path, panels = {{series = {{x = setmetatable({1, 2, 3, 4}, {__index = error}), y = {0, 1, 2, 3}}}}}}
+      plot.lines{path = path, panels =
+        {{series = {{x = setmetatable({1, 2, 3, 4}, {__index = error}), y = {0, 1, 2, 3}}}}}}
       assert.same(first, data.png_read(path):tolist())
       plot.lines{path = path, panels = {{series = {{x = capl.arange(1, 5), y = capl.arange(4)}}}}}
       assert.same(first, data.png_read(path):tolist())
@@ -90,19 +91,23 @@ describe("plot", function()
       refused("plot.lines: panels is a list, but has an entry [a]", plot.lines, {panels = {a = 1}})
       refused("plot.lines: panels[1]: options are a table, got number", plot.lines, {panels = {1}})
       refused("plot.lines: width must be a whole number, got 1.5", plot.lines, {panels = {}, width = 1.5})
-      refused("plot.lines: the width of a chart is 240 to 16384 px, not 1000000000", plot.lines, {panels = {{series = {}}}, width = 1e15})
+      refused("plot.lines: the width of a chart is 240 to 16384 px, not 1000000000", plot.lines,
+        {panels = {{series = {}}}, width = 1e15})
       lines_refused(".series[1]: x has 1 values, y has 2", {x = {1}, y = {1, 2}})
-      lines_refused(".series[1].y: value 2 is a string, not a number\n  hint: write 0/0 where a value is missing", {y = {1, "2"}})
+      lines_refused(".series[1].y: value 2 is a string, not a number\n  hint: write 0/0 where a value is missing",
+        {y = {1, "2"}})
       lines_refused(".series[1].x: values are a list or a tensor (N), got 2 dims", {x = capl.zeros(1, 1), y = {1}})
       refused("plot.lines: panel 1, series 1: x[2] is no finite number; only y may have gaps", plot.lines,
         {panels = {{series = {{x = {1, 1 / 0}, y = {1, 2}}}}}})
-      refused("plot.lines: panel 1: min = 1 is not below max = 0", plot.lines, {panels = {{series = {}, min = 1, max = 0}}})
+      refused("plot.lines: panel 1: min = 1 is not below max = 0", plot.lines,
+        {panels = {{series = {}, min = 1, max = 0}}})
     end)
 
     it("names a path that cannot be written, and a font that is not there", function()
       refused("plot.lines: /no/where.png: cannot be written: No such file or directory", plot.lines,
         {path = "/no/where.png", panels = {{series = {}}}})
-      refused("plot.lines: path is empty or holds a zero byte; it names a PNG file", plot.lines, {path = "a\0b", panels = {{series = {}}}})
+      refused("plot.lines: path is empty or holds a zero byte; it names a PNG file", plot.lines,
+        {path = "a\0b", panels = {{series = {}}}})
       local text = support.error_text(plot.lines, {path = path, font = "/no/such.ttf", panels = {{series = {}}}})
       local wanted = "font /no/such.ttf: No such file or directory\n  hint: install the Debian package fonts-noto-mono"
       assert.truthy(text:find(wanted, 1, true), text)
@@ -145,9 +150,9 @@ describe("plot", function()
   describe("sheet", function()
     it("takes images in any layout", function()
       local images = {
-        capl.zeros({6, 16}, {dtype = "u8"}), capl.zeros({1, 6, 16}, {dtype = "u8"}), capl.zeros({3, 6, 16}, {dtype = "u8"}),
-        capl.zeros({1, 3, 6, 16}, {dtype = "u8"}), capl.zeros({6, 16, 1}, {dtype = "u8"}), capl.zeros({6, 16, 3}, {dtype = "u8"}),
-        capl.zeros({6, 16}),
+        capl.zeros({6, 16}, {dtype = "u8"}), capl.zeros({1, 6, 16}, {dtype = "u8"}),
+        capl.zeros({3, 6, 16}, {dtype = "u8"}), capl.zeros({1, 3, 6, 16}, {dtype = "u8"}),
+        capl.zeros({6, 16, 1}, {dtype = "u8"}), capl.zeros({6, 16, 3}, {dtype = "u8"}), capl.zeros({6, 16}),
       }
       local first
       for _, image in ipairs(images) do
@@ -189,7 +194,8 @@ describe("plot", function()
 
     it("refuses what is no image", function()
       local function image_refused(got, image)
-        refused("plot.sheet: cells[1].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, of at most "
+        refused("plot.sheet: cells[1].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, " ..
+          "of at most "
           .. "16384 px per side expected, got " .. got, plot.sheet, {cells = {{image = image}}})
       end
       image_refused("(2,1,6,16) u8 cpu", capl.zeros({2, 1, 6, 16}, {dtype = "u8"}))
@@ -199,22 +205,27 @@ describe("plot", function()
       image_refused("(6,16) i32 cpu", capl.zeros({6, 16}, {dtype = "i32"}))
       refused("plot.sheet: cells[1].image is on device meta and has no pixels", plot.sheet,
         {cells = {{image = capl.zeros({6, 16}, {dtype = "u8", device = "meta"})}}})
-      refused("plot.sheet: cells[1].image holds values that are not finite", plot.sheet, {cells = {{image = capl.full({2, 2}, nan)}}})
+      refused("plot.sheet: cells[1].image holds values that are not finite", plot.sheet,
+        {cells = {{image = capl.full({2, 2}, nan)}}})
       refused("plot.sheet: cells[1]: image must be a tensor, got string", plot.sheet, {cells = {{image = "a.png"}}})
       refused("plot.sheet: cells[1]: image is missing", plot.sheet, {cells = {{caption = "A"}}})
     end)
 
     it("names the nearest of its keys", function()
-      refused("plot.sheet: cells[1]: unknown option 'captoin'; did you mean 'caption'?", plot.sheet, {cells = {cell{captoin = ""}}})
+      refused("plot.sheet: cells[1]: unknown option 'captoin'; did you mean 'caption'?", plot.sheet,
+        {cells = {cell{captoin = ""}}})
       refused("plot.sheet: unknown option 'colums'; did you mean 'columns'?", plot.sheet, {colums = 1, cells = {}})
-      refused("plot.sheet: columns must be a whole number from 1 on, got 0", plot.sheet, {columns = 0, cells = {cell{}}})
+      refused("plot.sheet: columns must be a whole number from 1 on, got 0", plot.sheet,
+        {columns = 0, cells = {cell{}}})
       refused("plot.sheet: a sheet has 1 to 10000 cells, not 0", plot.sheet, {cells = {}})
     end)
 
     it("draws any text", function()
       local texts = {"", "\0", "\27[2J", "\255\254", "\239\191\191", "验证码", ("long "):rep(2000), "e\204\129"}
       local cells = {}
-      for i, text in ipairs(texts) do cells[i] = cell{caption = text, truth = texts[#texts + 1 - i], note = text, good = i % 2 == 0} end
+      for i, text in ipairs(texts) do
+        cells[i] = cell{caption = text, truth = texts[#texts + 1 - i], note = text, good = i % 2 == 0}
+      end
       plot.sheet{path = path, title = texts[7], cells = cells}
       assert.is_true(written() > 100)
     end)
@@ -230,15 +241,18 @@ describe("plot", function()
 
   describe("matrix", function()
     it("writes counts with samples beside them", function()
-      plot.matrix{path = path, title = "t", labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}, row_label = "meant", column_label = "read"}
+      plot.matrix{path = path, title = "t", labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}, row_label = "meant",
+        column_label = "read"}
       local width = written()
       local group = {title = "0 read as O: 1", cells = {cell{}, cell{}}}
-      plot.matrix{path = path, labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}, groups = {group, {title = "O read as 0: 0"}}}
+      plot.matrix{path = path, labels = {"0", "O"}, counts = {{9, 1}, {0, 10}},
+        groups = {group, {title = "O read as 0: 0"}}}
       assert.is_true(written() > width)
     end)
 
     it("refuses counts that do not fit its labels", function()
-      refused("plot.matrix: 2 labels have 2 rows of counts, not 1", plot.matrix, {labels = {"0", "O"}, counts = {{9, 1}}})
+      refused("plot.matrix: 2 labels have 2 rows of counts, not 1", plot.matrix,
+        {labels = {"0", "O"}, counts = {{9, 1}}})
       refused("plot.matrix: row 2 is a list of 2 counts", plot.matrix, {labels = {"0", "O"}, counts = {{9, 1}, {1}}})
       refused("plot.matrix: count 4 of the matrix is -1; counts are from 0 on", plot.matrix,
         {labels = {"0", "O"}, counts = {{9, 1}, {0, -1}}})

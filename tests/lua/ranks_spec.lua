@@ -1,4 +1,5 @@
--- Loaders of the ranks of a world: blocks, even rounds for training, each sample once for figures, and going on elsewhere.
+-- Loaders of the ranks of a world: blocks, even rounds for training, each sample once for figures, and going on
+-- elsewhere.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -84,10 +85,13 @@ describe("the loaders of several ranks", function()
     assert.is_nil(loader_of({source = source, batch = 6, role = "val"}, 0, 2):epoch(1)().global_batch_size)
   end)
 
-  it("share a step out in blocks: the samples of a step are the next ones of the order, on any number of ranks", function()
+  it("share a step out in blocks: the samples of a step are the next ones of the order, on any number of ranks",
+    function()
     local source = source_of(50)
     local alone = joined(all_ranks({source = source, batch = 12}, 1))
-    for _, size in ipairs{2, 3, 4} do assert.same(alone, joined(all_ranks({source = source, batch = 12 / size}, size))) end
+    for _, size in ipairs{2, 3, 4} do
+      assert.same(alone, joined(all_ranks({source = source, batch = 12 / size}, size)))
+    end
     local two = all_ranks({source = source, batch = 6, shuffle = false}, 2)
     assert.same({6, 7, 8, 9, 10, 11}, two[2][1].ids)
     assert.same({18, 19, 20, 21, 22, 23}, two[2][2].ids)
@@ -182,7 +186,8 @@ describe("the loaders of several ranks", function()
     end
     local loader = loader_of({source = source_of(50), batch = 8}, 0, 2)
     assert.matches("parts is 3; it is a multiple of the 2 ranks", support.error_text(loader.set_parts, loader, 3))
-    assert.matches("16 images of all ranks together make no 6 parts of one size", support.error_text(loader.set_parts, loader, 6))
+    assert.matches("16 images of all ranks together make no 6 parts of one size",
+      support.error_text(loader.set_parts, loader, 6))
   end)
 
   it("change a sample in the same way on whichever rank it comes", function()
@@ -191,8 +196,8 @@ describe("the loaders of several ranks", function()
     local function images(size)
       local out = {}
       for rank = 0, size - 1 do
-        local loader = data.loader{source = source, role = "train", batch = 12 / size, workers = 0, shard = world(rank, size), seed = 3,
-          augment = {rotate = 20, noise = 0.2}}
+        local loader = data.loader{source = source, role = "train", batch = 12 / size, workers = 0,
+          shard = world(rank, size), seed = 3, augment = {rotate = 20, noise = 0.2}}
         for batch in loader:epoch(4) do
           for i, id in ipairs(batch.ids) do out[id] = batch.image:narrow(1, i, 1):clone() end
         end
@@ -207,12 +212,14 @@ describe("the loaders of several ranks", function()
     local net = capl.nn.Sequential{capl.nn.Embedding(50, 4), capl.nn.Linear(4, 50)}
     local opt = capl.optim.SGD(net:parameters(), {lr = 0.1})
     local loader = loader_of({source = source_of(50), batch = 6}, 0, 4)
-    capl.train.fit{model = net, train = loader, val = false, optimizer = opt, steps = 2, lr_rule = "linear", base_batch = 8,
-      input = function(batch) return batch.target:reshape(-1) end, precision = "fp32",
+    capl.train.fit{model = net, train = loader, val = false, optimizer = opt, steps = 2, lr_rule = "linear",
+      base_batch = 8, input = function(batch) return batch.target:reshape(-1) end, precision = "fp32",
       loss = function(y, batch) return capl.nn.CrossEntropyLoss()(y, batch.target:reshape(-1)) end}
     assert.equal(3, opt.lr_factor)
-    assert.matches("the train loader gives the same images to all of the 1 ranks", support.error_text(capl.train.fit, {model = net,
-      train = loader, val = false, optimizer = opt, steps = 2, deterministic = true, shards = 4, loss = print}))
+    assert.matches("the train loader gives the same images to all of the 1 ranks",
+      support.error_text(capl.train.fit,
+      {model = net, train = loader, val = false, optimizer = opt, steps = 2, deterministic = true, shards = 4,
+      loss = print}))
     capl.deterministic(false)
   end)
 

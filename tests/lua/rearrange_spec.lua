@@ -171,7 +171,8 @@ end)
 describe("resampling", function()
   it("makes images larger by size or by scale", function()
     local x = capl.arange(0, 4, 1, {dtype = "f32"}):view(1, 1, 2, 2)
-    assert.same({{{{0, 0, 1, 1}, {0, 0, 1, 1}, {2, 2, 3, 3}, {2, 2, 3, 3}}}}, nn.interpolate(x, {scale_factor = 2}):tolist())
+    assert.same({{{{0, 0, 1, 1}, {0, 0, 1, 1}, {2, 2, 3, 3}, {2, 2, 3, 3}}}},
+      nn.interpolate(x, {scale_factor = 2}):tolist())
     assert.same({1, 1, 3, 5}, nn.Upsample{size = {3, 5}, mode = "bilinear"}(x).shape)
     assert.equal("Upsample(3x5, bilinear)", tostring(nn.Upsample{size = {3, 5}, mode = "bilinear"}))
     -- 3 px * 1.5 = 4 px: the scale as given, or 4/3

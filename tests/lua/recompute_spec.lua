@@ -7,7 +7,8 @@ local nn, optim = capl.nn, capl.optim
 local error_text = support.error_text
 
 local function block(inputs, outputs)
-  return nn.Sequential{nn.Conv2d(inputs, outputs, 3, {padding = 1}), nn.BatchNorm2d(outputs), nn.ReLU(), nn.Dropout(0.3)}
+  return nn.Sequential{nn.Conv2d(inputs, outputs, 3, {padding = 1}), nn.BatchNorm2d(outputs), nn.ReLU(),
+    nn.Dropout(0.3)}
 end
 
 local function small_model()
@@ -45,7 +46,8 @@ local wraps = {
 }
 
 describe("checkpoints", function()
-  it("leave losses, gradients, statistics and weights as they are, bit for bit, also nested and under autocast", function()
+  it("leave losses, gradients, statistics and weights as they are, bit for bit, also nested and under autocast",
+    function()
     for _, precision in ipairs{"fp32", "bf16"} do
       local plain = trained(function() end, precision)
       for _, wrap in pairs(wraps) do assert.same(plain, trained(wrap, precision)) end
@@ -66,7 +68,8 @@ describe("checkpoints", function()
   end)
 
   it("refuse a function that gives something else when it is called again", function()
-    for _, other in ipairs{function(v) return v:view(4) end, function(v) return v:to("f16") end, function(v) return v, v end} do
+    for _, other in ipairs{function(v) return v:view(4) end, function(v) return v:to("f16") end, function(v)
+      return v, v end} do
       local calls = 0
       local y = capl.checkpoint(function(v)
         calls = calls + 1
@@ -141,7 +144,8 @@ describe("checkpoints", function()
     assert.matches("bad argument #1 to 'checkpoint' %(function expected", error_text(capl.checkpoint, 3))
     assert.matches("segments: 2 to 2, the number of layers; got 3", error_text(nn.Checkpoint,
       nn.Sequential{nn.ReLU(), nn.ReLU()}, {segments = 3}))
-    assert.matches("segments are of a Sequential, not of a Linear", error_text(nn.Checkpoint, nn.Linear(2, 2), {segments = 2}))
+    assert.matches("segments are of a Sequential, not of a Linear",
+      error_text(nn.Checkpoint, nn.Linear(2, 2), {segments = 2}))
   end)
 
   it("go into captured steps", function()

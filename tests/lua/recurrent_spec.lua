@@ -1,4 +1,5 @@
--- LSTM, GRU and plain recurrent layers and cells: states, lengths, dropout, names, messages, and what they are saved as.
+-- LSTM, GRU and plain recurrent layers and cells: states, lengths, dropout, names, messages, and what they are saved
+-- as.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -35,7 +36,8 @@ describe("recurrent layers", function()
       end)
 
       it("reads each sequence as if it were alone and no longer than its length", function()
-        local model, x, lengths = nn[kind](3, 4, {bidirectional = true, batch_first = true}), random({3, 5, 3}, 2), {2, 5, 4}
+        local model, x, lengths = nn[kind](3, 4, {bidirectional = true, batch_first = true}), random({3, 5, 3}, 2),
+          {2, 5, 4}
         local y, state = model(x, {lengths = lengths})
         for n, length in ipairs(lengths) do
           local alone, last = model(x:narrow(1, n, 1):narrow(2, 1, length))
@@ -111,8 +113,8 @@ describe("recurrent layers", function()
       it("is saved, and runs for other batches and from other memory orders", function()
         local Net = nn.class("Net")
         function Net:init()
-          self.conv, self.rnn, self.head = nn.Conv2d(1, 4, 3, {padding = 1}), nn[kind](12, 5, {bidirectional = true, batch_first = true}),
-            nn.Linear(10, 3)
+          self.conv, self.rnn, self.head = nn.Conv2d(1, 4, 3, {padding = 1}),
+            nn[kind](12, 5, {bidirectional = true, batch_first = true}), nn.Linear(10, 3)
         end
         function Net:forward(x) -- images of 3 px height: a column is a time step
           local columns = self.conv(x):permute(1, 4, 2, 3):flatten(3)
@@ -159,10 +161,10 @@ describe("recurrent layers", function()
     for name, p in nn.LSTM(3, 4, {num_layers = 2, bidirectional = true}):named_parameters() do
       names[#names + 1] = name .. " " .. table.concat(p.shape, "x")
     end
-    assert.same({"weight_ih_l0 16x3", "weight_hh_l0 16x4", "bias_ih_l0 16", "bias_hh_l0 16", "weight_ih_l0_reverse 16x3",
-      "weight_hh_l0_reverse 16x4", "bias_ih_l0_reverse 16", "bias_hh_l0_reverse 16", "weight_ih_l1 16x8", "weight_hh_l1 16x4",
-      "bias_ih_l1 16", "bias_hh_l1 16", "weight_ih_l1_reverse 16x8", "weight_hh_l1_reverse 16x4", "bias_ih_l1_reverse 16",
-      "bias_hh_l1_reverse 16"}, names)
+    assert.same({"weight_ih_l0 16x3", "weight_hh_l0 16x4", "bias_ih_l0 16", "bias_hh_l0 16",
+      "weight_ih_l0_reverse 16x3", "weight_hh_l0_reverse 16x4", "bias_ih_l0_reverse 16", "bias_hh_l0_reverse 16",
+      "weight_ih_l1 16x8", "weight_hh_l1 16x4", "bias_ih_l1 16", "bias_hh_l1 16", "weight_ih_l1_reverse 16x8",
+      "weight_hh_l1_reverse 16x4", "bias_ih_l1_reverse 16", "bias_hh_l1_reverse 16"}, names)
     assert.equal("GRU(3 -> 4, 2 layers, bidirectional, batch first, dropout 0.1, no bias)",
       tostring(nn.GRU(3, 4, 2, false, true, 0.1, true)))
     assert.equal("LSTMCell(3 -> 4)", tostring(nn.LSTMCell(3, 4)))

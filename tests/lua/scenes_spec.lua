@@ -13,7 +13,8 @@ end
 --- All that an epoch gives, as one number per field.
 local function sums(source, workers, fields)
   local out = {}
-  local loader = data.loader{source = source, role = "train", batch = 5, workers = workers, dtype = "u8", shuffle = true}
+  local loader = data.loader{source = source, role = "train", batch = 5, workers = workers, dtype = "u8",
+    shuffle = true}
   for batch in loader:epoch(2) do
     for _, name in ipairs(fields) do
       local t = batch[name]:to("f32"):reshape(-1)
@@ -26,7 +27,8 @@ end
 
 describe("generated scenes", function()
   it("come in batches with their fields", function()
-    local batch = data.loader{source = data.slider{count = 6, seed = 2}, role = "train", batch = 6, workers = 1}:epoch(1)()
+    local batch = data.loader{source = data.slider{count = 6, seed = 2}, role = "train", batch = 6,
+      workers = 1}:epoch(1)()
     assert.same({6, 3, 160, 320}, batch.image:size())
     assert.same({6, 4, 3}, batch.points:size())
     assert.same({6, 4, 5}, batch.boxes:size())

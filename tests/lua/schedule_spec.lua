@@ -48,8 +48,10 @@ describe("augment.schedule refuses", function()
     local example = '\n  hint: from = {epoch = 3}, {step = 1000} or {metric = "exact", above = 0.9}'
     refused("stage 2: its start is missing" .. example, {{}, {augment = {rotate = 3}}})
     refused("stage 2: its from is empty" .. example, {{}, {from = {}}})
-    refused("stage 2: epoch and step are both given as its start\n  hint: give one of them", {{}, {from = {epoch = 2, step = 3}}})
-    refused("stage 2: above and below are of a metric, and from names none" .. example, {{}, {from = {epoch = 2, above = 3}}})
+    refused("stage 2: epoch and step are both given as its start\n  hint: give one of them",
+      {{}, {from = {epoch = 2, step = 3}}})
+    refused("stage 2: above and below are of a metric, and from names none" .. example,
+      {{}, {from = {epoch = 2, above = 3}}})
     refused("stage 2: give above or below for the metric\n  hint: " ..
       'from = {metric = "exact", above = 0.9}', {{}, {from = {metric = "exact"}}})
     refused("stage 1: it starts with the run\n  hint: leave its from out; a first stage {} leaves images as they are",
@@ -79,9 +81,12 @@ describe("augment.schedule refuses", function()
     refused("stage 1: length runs backwards: 5 to 3", {{difficulty = {length = {5, 3}}}})
     refused("stage 1: length is a number of characters or {shortest, longest}", {{difficulty = {length = {3}}}})
     refused("stage 1: noise is a share, 0 to 1, got 2", {{difficulty = {noise = 2}}})
-    refused("stage 2: exact never gets above 1.5\n  hint: exact is a share, 0 to 1", {{}, {from = {metric = "exact", above = 1.5}}})
-    refused('stage 1: augment is a table of ranges, the name of a preset, or false\n  hint: augment = "strong"', {{augment = true}})
-    refused("stage 1: difficulty is a table {length =, charset =, noise =, warp =}, or false for all of it", {{difficulty = true}})
+    refused("stage 2: exact never gets above 1.5\n  hint: exact is a share, 0 to 1",
+      {{}, {from = {metric = "exact", above = 1.5}}})
+    refused('stage 1: augment is a table of ranges, the name of a preset, or false\n  hint: augment = "strong"',
+      {{augment = true}})
+    refused("stage 1: difficulty is a table {length =, charset =, noise =, warp =}, or false for all of it",
+      {{difficulty = true}})
   end)
 end)
 
@@ -94,7 +99,8 @@ describe("a loader with a schedule", function()
     assert.equal("LINE: augment.schedule: this schedule is used by another loader\n  hint: create one for each: it has " ..
       "state", support.error_text(loader, s))
     local text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotat = 3}}})
-    assert.truthy(text:find("augment.schedule: stage 2: ", 1, true) and text:find("unknown option 'rotat'", 1, true), text)
+    assert.truthy(text:find("augment.schedule: stage 2: ", 1, true) and text:find("unknown option 'rotat'", 1, true),
+      text)
     text = support.error_text(augment.schedule, {{}, {from = {epoch = 2}, augment = {rotate = {9, 3}}}})
     assert.equal("LINE: augment.schedule: stage 2: rotate runs backwards: 9 to 3", text)
   end)
@@ -109,7 +115,8 @@ describe("a loader with a schedule", function()
       :find("stage 2 counts epochs, but the source is endless: its first epoch does not end", 1, true))
     assert.truthy(support.error_text(loader, augment.schedule{{difficulty = {length = {2, 3}}}})
       :find("stage 1: length is 2 to 3; the source draws 4 to 4 characters", 1, true))
-    assert.truthy(support.error_text(loader, augment.schedule{{}, {from = {step = 5}, ramp = {steps = 4}, augment = {rotate = 3}},
+    assert.truthy(support.error_text(loader,
+      augment.schedule{{}, {from = {step = 5}, ramp = {steps = 4}, augment = {rotate = 3}},
       {from = {epoch = 2}, augment = {rotate = 9}}}):find(
       "the ramp of stage 2 takes 4 steps, but stage 3 starts 1 steps after it", 1, true))
   end)
@@ -123,8 +130,8 @@ describe("a loader with a schedule", function()
   end)
 
   it("keeps what a stage does not say, and switches off what it calls false", function()
-    local l = loader(augment.schedule{{augment = {rotate = 5}, difficulty = {noise = 0.5}}, {from = {epoch = 2}, difficulty = {warp = 0}},
-      {from = {epoch = 3}, augment = false, difficulty = false}})
+    local l = loader(augment.schedule{{augment = {rotate = 5}, difficulty = {noise = 0.5}},
+      {from = {epoch = 2}, difficulty = {warp = 0}}, {from = {epoch = 3}, augment = false, difficulty = false}})
     assert.same({rotate = {-5, 5, 1}}, l.schedule:at(6).augment)
     assert.same({length = {4, 4}, charset = {1, 1}, noise = {0.5, 0.5}, warp = {0, 0}}, l.schedule:at(6).difficulty)
     assert.same({}, l.schedule:at(12).augment)
@@ -132,7 +139,8 @@ describe("a loader with a schedule", function()
   end)
 
   it("moves ranges along a ramp", function()
-    local l = loader(augment.schedule{{augment = {rotate = 4}}, {from = {step = 4}, augment = {rotate = 12}, ramp = {steps = 8}}})
+    local l = loader(augment.schedule{{augment = {rotate = 4}},
+      {from = {step = 4}, augment = {rotate = 12}, ramp = {steps = 8}}})
     for step, expected in pairs{[3] = 4, [4] = 4, [6] = 6, [8] = 8, [12] = 12, [99] = 12} do
       assert.same({-expected, expected, 1}, l.schedule:at(step).augment.rotate)
     end
@@ -140,7 +148,9 @@ describe("a loader with a schedule", function()
 end)
 
 describe("a stage with a metric", function()
-  local function waiting() return augment.schedule{{}, {from = {metric = "exact", above = 0.9}, augment = {rotate = {5, 9}}}} end
+  local function waiting()
+    return augment.schedule{{}, {from = {metric = "exact", above = 0.9}, augment = {rotate = {5, 9}}}}
+  end
 
   it("begins when the metric has got there, at a fixed distance", function()
     local s = waiting()
@@ -204,7 +214,8 @@ end)
 describe("what a schedule tells", function()
   it("is a table of its stages", function()
     local s = augment.schedule{{augment = {rotate = 5}, name = "easy"},
-      {from = {epoch = 2}, augment = {rotate = 20, noise = {0, 12}}, difficulty = {noise = 0.5}, ramp = {epochs = 2, shape = "cosine"}},
+      {from = {epoch = 2}, augment = {rotate = 20, noise = {0, 12}}, difficulty = {noise = 0.5},
+      ramp = {epochs = 2, shape = "cosine"}},
       {from = {metric = "exact", above = 0.9}, augment = false, ramp = {steps = 10}}}
     assert.equal("augment.schedule of 3 stages", tostring(s))
     loader(s)
@@ -218,7 +229,8 @@ curriculum of the train loader, 6 batches an epoch:
 
   it("is a picture with a panel for each range that changes", function()
     local path = os.tmpname()
-    local s = augment.schedule{{augment = {rotate = 5, scale = 0.1}}, {from = {epoch = 2}, augment = {rotate = 20, scale = 0.1}}}
+    local s = augment.schedule{{augment = {rotate = 5, scale = 0.1}},
+      {from = {epoch = 2}, augment = {rotate = 20, scale = 0.1}}}
     loader(s)
     s:draw(path, 20)
     local image = data.png_read(path)
@@ -239,7 +251,8 @@ describe("train.fit", function()
   it("refuses a metric that nobody reports, before training", function()
     assert.truthy(support.error_text(fit, augment.schedule{{}, {from = {metric = "exact", above = 0.5}}})
       :find("stage 2 waits for exact, but nothing is evaluated: it would never start", 1, true))
-    assert.truthy(support.error_text(fit, augment.schedule{{}, {from = {metric = "exakt", above = 0.5}}}, loader(nil, {role = "val"}))
+    assert.truthy(support.error_text(fit, augment.schedule{{}, {from = {metric = "exakt", above = 0.5}}},
+      loader(nil, {role = "val"}))
       :find("stage 2 waits for exakt, which train.fit does not report; did you mean exact?", 1, true))
   end)
 end)

@@ -55,7 +55,8 @@ describe("data.pm25", function()
   end)
 
   it("knows the calendar", function()
-    local t = data.pm25_features{columns = {"date", "pm25"}, date = {"2016-02-29", "2018-12-31", "2015-01-01", "2021-01-03", "2020-12-31"},
+    local t = data.pm25_features{columns = {"date", "pm25"},
+      date = {"2016-02-29", "2018-12-31", "2015-01-01", "2021-01-03", "2020-12-31"},
                                  pm25 = {1, 2, 3, 4, 5}}
     assert.same({"2015-01-01", "2016-02-29", "2018-12-31", "2020-12-31", "2021-01-03"}, t.date)
     assert.same({3, 1, 2, 5, 4}, t.pm25)
@@ -68,8 +69,8 @@ describe("data.pm25", function()
 
   it("derives wind and humidity by the book", function()
     local t = data.pm25_features{columns = {"date", "pm25", "u10", "v10", "t2m", "d2m"}, pm25 = {1, 1, 1},
-      date = {"2015-01-01", "2015-01-02", "2015-01-03"}, u10 = {3, 0, -1}, v10 = {4, -2, 0}, t2m = {293.15, 293.15, 280},
-      d2m = {293.15, 283.15, 0 / 0}}
+      date = {"2015-01-01", "2015-01-02", "2015-01-03"}, u10 = {3, 0, -1}, v10 = {4, -2, 0},
+      t2m = {293.15, 293.15, 280}, d2m = {293.15, 283.15, 0 / 0}}
     assert.same({5, 2, 1}, t.wind_speed_10)
     assert.same({216.87, 0, 90}, t.wind_direction_10) -- wind to the north east comes from the south west
     assert.same({5, 0, 2}, t.wind_sector)
@@ -96,8 +97,10 @@ describe("data.pm25", function()
   end)
 
   it("refuses what it cannot derive from", function()
-    raises("data.pm25_features needs the columns date and pm25", data.pm25_features, {columns = {"date"}, date = {"2015-01-01"}})
-    raises("row 2: 'never' is no date", data.pm25_features, {columns = {"date", "pm25"}, date = {"2015-01-01", "never"}, pm25 = {1, 2}})
+    raises("data.pm25_features needs the columns date and pm25", data.pm25_features,
+      {columns = {"date"}, date = {"2015-01-01"}})
+    raises("row 2: 'never' is no date", data.pm25_features,
+      {columns = {"date", "pm25"}, date = {"2015-01-01", "never"}, pm25 = {1, 2}})
     raises("rows 1 and 3 have the same date, 2015-01-01", data.pm25_features,
       {columns = {"date", "pm25"}, date = {"2015-01-01", "2015-01-02", "2015-01-01"}, pm25 = {1, 2, 3}})
     raises("data.pm25: unknown option 'day'; did you mean 'days'?", data.pm25, {day = 3})
@@ -119,7 +122,8 @@ describe("data.series", function()
     local lines = {"date,x,y"}
     local t = {columns = {"date", "x", "y"}, date = {}, x = {}, y = {}}
     for i = 1, 60 do
-      local date, x, y = ("2020-%02d-%02d"):format(1 + math.floor((i - 1) / 28), (i - 1) % 28 + 1), i * i % 17, i % 5 == 0 and 0 / 0 or i
+      local date, x, y = ("2020-%02d-%02d"):format(1 + math.floor((i - 1) / 28), (i - 1) % 28 + 1), i * i % 17,
+        i % 5 == 0 and 0 / 0 or i
       t.date[i], t.x[i], t.y[i] = date, x, y
       table.insert(lines, math.random(2, #lines + 1), ("%s,%d,%s"):format(date, x, is_nan(y) and "" or y))
     end
@@ -159,15 +163,20 @@ describe("data.series", function()
 
   it("says what is wrong with its options", function()
     local t = table_of_days
-    raises("data.series: unknown option 'windows'; did you mean 'window'?", data.series, t, {target = "pm25", windows = 3})
+    raises("data.series: unknown option 'windows'; did you mean 'window'?", data.series, t,
+      {target = "pm25", windows = 3})
     raises("data.series: target must be a string, got nil", data.series, t, {})
     raises("the table has no column pm2; did you mean pm25?", data.series, t, {target = "pm2"})
     raises("the table has no list hour", data.series, t, {target = "pm25", key = "hour"})
-    raises("the table: rows 1 and 32 have the same day, 1", data.series, t, {target = "pm25", key = "day", features = {"t2m"}})
-    raises("data.series: the shares of split add up to 1.1, not to 1", data.series, t, {target = "pm25", split = {0.7, 0.2, 0.2}})
+    raises("the table: rows 1 and 32 have the same day, 1", data.series, t,
+      {target = "pm25", key = "day", features = {"t2m"}})
+    raises("data.series: the shares of split add up to 1.1, not to 1", data.series, t,
+      {target = "pm25", split = {0.7, 0.2, 0.2}})
     raises("data.series: window is a number of rows from 1 on, not 0", data.series, t, {target = "pm25", window = 0})
-    raises('data.series: scale is "standard" or "none", not minmax', data.series, t, {target = "pm25", scale = "minmax"})
-    raises("the val part has 75 of 500 rows; a window of 75 and a target 1 later need 76", data.series, t, {target = "pm25", window = 75})
+    raises('data.series: scale is "standard" or "none", not minmax', data.series, t,
+      {target = "pm25", scale = "minmax"})
+    raises("the val part has 75 of 500 rows; a window of 75 and a target 1 later need 76", data.series, t,
+      {target = "pm25", window = 75})
     raises("data.series takes the path of a CSV file", data.series, 5, {target = "pm25"})
     raises("row 2: x is a string, not a number", data.series,
       {columns = {"date", "x", "y"}, date = {"1", "2"}, x = {1, "two"}, y = {1, 2}}, {target = "y"})

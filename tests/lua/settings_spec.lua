@@ -45,7 +45,8 @@ describe("precision", function()
     assert.equal("bf16", (capl.precision{cpu = "bf16", cuda = "fp16"}))
     assert.equal(chosen, (capl.precision{cuda = "fp16"}))
     for _, name in ipairs{"fp16", "tf32"} do
-      assert.equal("LINE: precision = " .. name .. " is not supported on cpu, which offers bf16, fp32\n  hint: use \"auto\", or set "
+      assert.equal("LINE: precision = " .. name
+        .. " is not supported on cpu, which offers bf16, fp32\n  hint: use \"auto\", or set "
         .. "it for one device: {cuda = \"" .. name .. "\", cpu = \"auto\"}",
         error_text(function() return (capl.precision(name)) end))
     end
@@ -79,8 +80,8 @@ describe("precision", function()
   it("autocast trains about as f32 does", function()
     local function losses(precision)
       capl.manual_seed(5)
-      local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
-        nn.Linear(128, 4)}
+      local model = nn.Sequential{nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(128, 4)}
       local x, labels = capl.randn(16, 1, 8, 8), (capl.rand(16) * 4):to("i32")
       local opt, out = capl.optim.Adam(model:parameters(), {lr = 1e-2}), {}
       for i = 1, 20 do
@@ -150,6 +151,7 @@ describe("capl.model", function()
   it("takes a module", function()
     local model = nn.Linear(1, 1)
     assert.equal(model, capl.model(model, {output = "text"}))
-    assert.equal("LINE: bad argument #1 to 'model' (module expected, got number)", error_text(function() return (capl.model(1)) end))
+    assert.equal("LINE: bad argument #1 to 'model' (module expected, got number)",
+      error_text(function() return (capl.model(1)) end))
   end)
 end)

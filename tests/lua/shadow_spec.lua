@@ -1,7 +1,7 @@
 -- 16-bit weights kept beside f32 ones: never stale, whoever writes the weights, and never cast for nothing.
 --
--- On a device that records (CAPL_DEVICE=cuda, also the fake runtime of tests/cuda) captured steps are graphs without casts.
--- unit/shadow looks at the bits.
+-- On a device that records (CAPL_DEVICE=cuda, also the fake runtime of tests/cuda) captured steps are graphs without
+-- casts. unit/shadow looks at the bits.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

@@ -54,8 +54,8 @@ describe("steps of shards", function()
 
   local function build(norm, p)
     capl.manual_seed(4)
-    local net = nn.Sequential{nn.Conv2d(1, 4, 3, {padding = 1}), norm and nn.BatchNorm2d(4) or nn.Identity(), nn.ReLU(), nn.Flatten(),
-      nn.Dropout(p or 0), nn.Linear(256, 4)}
+    local net = nn.Sequential{nn.Conv2d(1, 4, 3, {padding = 1}), norm and nn.BatchNorm2d(4) or nn.Identity(), nn.ReLU(),
+      nn.Flatten(), nn.Dropout(p or 0), nn.Linear(256, 4)}
     return net, optim.AdamW(net:parameters(), {lr = 1e-2, clip_norm = 1})
   end
 
@@ -124,7 +124,8 @@ describe("steps of shards", function()
     net[2].running_mean:fill_(0.1)
     train.freeze(net, {"0", "1"})
     local first = net[1].weight:detach():clone()
-    train.sharded_step(opt, batch_of(1, 24), function(part) return loss_of(net(part.image), part.target) end, {shards = 3, model = net})
+    train.sharded_step(opt, batch_of(1, 24), function(part)
+      return loss_of(net(part.image), part.target) end, {shards = 3, model = net})
     assert.equal(0, (net[2].running_mean - capl.full({4}, 0.1)):abs():max():item())
     assert.equal(0, (net[1].weight - first):abs():max():item())
   end)
@@ -153,7 +154,8 @@ describe("steps of shards", function()
     local spare = nn.Parameter(capl.ones(3))
     local opt = optim.SGD({net[1].weight, spare}, {lr = 0.1})
     local before = net[1].weight:detach():clone()
-    train.sharded_step(opt, batch_of(1, 24), function(part) return loss_of(net(part.image), part.target) end, {shards = 2, model = net})
+    train.sharded_step(opt, batch_of(1, 24), function(part)
+      return loss_of(net(part.image), part.target) end, {shards = 2, model = net})
     assert.is_true((net[1].weight - before):abs():max():item() > 0)
     assert.same({1, 1, 1}, spare:tolist())
     assert.is_nil(opt.state[spare])
@@ -169,7 +171,8 @@ describe("steps of shards", function()
       for key, value in pairs(more) do o[key] = value end
       return support.error_text(train.fit, o)
     end
-    assert.matches("a batch of 6 on all ranks together makes no 4 shards of one size\n  hint: for example batch = 8", fit{shards = 4})
+    assert.matches("a batch of 6 on all ranks together makes no 4 shards of one size\n  hint: for example batch = 8",
+      fit{shards = 4})
     assert.matches("shards = 2 and on_oom = \"split\" both cut a batch into parts", fit{shards = 2, on_oom = "split"})
     assert.matches("each of the 2 shards of a step is a separate pass", fit{shards = 2, capture = true})
     assert.matches("deterministic is not on", fit{shards = 2, deterministic = false})

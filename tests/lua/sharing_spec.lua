@@ -6,7 +6,8 @@ local raised
 -- A file of the library by itself, with other modules than its own.
 local function module(name, modules)
   local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/" .. name .. ".lua"))
-  return setfenv(chunk, setmetatable({require = function(wanted) return modules[wanted] or {} end}, {__index = _G}))(core)
+  return setfenv(chunk, setmetatable({require = function(wanted) return modules[wanted] or {} end},
+    {__index = _G}))(core)
 end
 
 core = {
@@ -40,16 +41,18 @@ describe("the words of a recipe", function()
       x.capl.expect{exact = 0.6}
       capl.expect {exact = 0.96, within = "10\tmin", ["on"] = 'cpu', given = {preset = "a\"b", seed = -3}; at_most = {mae = .5}, }
       capl . expect ({ exact = 1e-1 })]==])
-    assert.same({{exact = 0.96, within = "10\tmin", on = "cpu", given = {preset = 'a"b', seed = -3}, at_most = {mae = 0.5}},
-      {exact = 0.1}}, found)
+    assert.same({{exact = 0.96, within = "10\tmin", on = "cpu", given = {preset = 'a"b', seed = -3},
+      at_most = {mae = 0.5}}, {exact = 0.1}}, found)
   end)
 
   it("tells a claim whose values are computed", function()
-    assert.same({false, false, false}, tables("capl.expect{exact = best} capl.expect(t) capl.expect{exact = 0.5 + 0.4}"))
+    assert.same({false, false, false},
+      tables("capl.expect{exact = best} capl.expect(t) capl.expect{exact = 0.5 + 0.4}"))
   end)
 
   it("gives the modules that are required by plain names", function()
-    local names, computed = tokens.required(tokens.read('local a = require "net" require("parts.head") x.require "no" require "net"'))
+    local names, computed = tokens.required(tokens.read('local a = require "net" require("parts.head") x.require ' ..
+      '"no" require "net"'))
     assert.same({"net", "parts.head"}, names)
     assert.is_false(computed)
     names, computed = tokens.required(tokens.read('require("a" .. b) require(name) -- require "c"'))
@@ -58,7 +61,8 @@ describe("the words of a recipe", function()
   end)
 
   it("gives the default of a setting, at the top of capl.params alone", function()
-    local list = tokens.read("local p = capl.params{a = {seed = 1}, seed = 42, presets = {x = {data = 3}}} q = {data = 5}")
+    local list = tokens.read("local p = capl.params{a = {seed = 1}, seed = 42, presets = {x = {data = 3}}} q = " ..
+      "{data = 5}")
     assert.equal(42, (tokens.setting(list, "seed")))
     assert.is_false(select(2, tokens.setting(list, "data")))
   end)

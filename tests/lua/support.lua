@@ -17,7 +17,8 @@ function support.live_bytes()
   return capl.memory().live
 end
 
--- While LuaJIT compiles its loop the stack keeps a value that nothing uses any more, such as the loss of the step before.
+-- While LuaJIT compiles its loop the stack keeps a value that nothing uses any more, such as the loss of the step
+-- before.
 jit.off(support.live_bytes)
 
 --- Fails unless fn leaves as many bytes of tensors as it found.

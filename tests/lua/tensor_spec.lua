@@ -77,7 +77,8 @@ describe("making tensors", function()
     assert.truthy(error_text(capl.zeros, 1, {dtype = "f31"}):find("f31", 1, true))
     assert.equal("LINE: bad argument #1 to 'zeros' (sizes are whole numbers from 0 on, got -1)",
       error_text(function() local x = capl.zeros(-1) return x end))
-    assert.equal("LINE: bad argument #2 to 'rand' (seed needs stream = {a, b, c}; capl.manual_seed sets the seed of all)",
+    assert.equal("LINE: bad argument #2 to 'rand' (seed needs stream = {a, b, c}; capl.manual_seed sets the seed of " ..
+      "all)",
       error_text(function() local x = capl.rand({2}, {seed = 1}) return x end))
   end)
 end)
@@ -108,8 +109,10 @@ describe("shapes", function()
     assert.equal(3, x:dim())
     assert.same({12, 4, 1}, x:stride())
     assert.equal(4, x:stride(2))
-    assert.equal("LINE: bad argument #1 to 'size' (dim 4 is outside 1..3)", error_text(function() return (x:size(4)) end))
-    assert.equal("LINE: bad argument #1 to 'size' (dim 0 is outside 1..3)", error_text(function() return (x:size(0)) end))
+    assert.equal("LINE: bad argument #1 to 'size' (dim 4 is outside 1..3)",
+      error_text(function() return (x:size(4)) end))
+    assert.equal("LINE: bad argument #1 to 'size' (dim 0 is outside 1..3)",
+      error_text(function() return (x:size(0)) end))
   end)
 
   it("change by view, flatten, squeeze, unsqueeze", function()
@@ -174,8 +177,10 @@ describe("elements", function()
     assert.equal(x, x:set(2, 1, 5))
     assert.equal(5, x:get(2, 1))
     assert.equal(5, x:get(-1, -3))
-    assert.equal("LINE: bad argument #2 to 'get' (index 4 is outside 1..3 of dim 2)", error_text(function() return (x:get(1, 4)) end))
-    assert.equal("LINE: bad argument #1 to 'set' (index 0 is outside 1..2 of dim 1)", error_text(function() return (x:set(0, 1, 1)) end))
+    assert.equal("LINE: bad argument #2 to 'get' (index 4 is outside 1..3 of dim 2)",
+      error_text(function() return (x:get(1, 4)) end))
+    assert.equal("LINE: bad argument #1 to 'set' (index 0 is outside 1..2 of dim 1)",
+      error_text(function() return (x:set(0, 1, 1)) end))
     assert.truthy(error_text(function() x.y = 1 end):find("a tensor's fields cannot be assigned", 1, true))
     assert.truthy(error_text(function() return (x:item()) end):find("item", 1, true))
   end)

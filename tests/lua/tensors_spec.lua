@@ -78,7 +78,8 @@ describe("data.tensors", function()
   end)
 
   it("shuffles for training and trains on classes without a charset", function()
-    local source = data.tensors{image = parts().image, target = filled({N}, "i32", function(n) return n % 3 end), classes = 3}
+    local source = data.tensors{image = parts().image, target = filled({N}, "i32", function(n) return n % 3 end),
+      classes = 3}
     local seen, order = {}, {}
     for batch in loader(source, {role = "train"}):epoch(1) do
       assert.same({batch.count, 3}, batch.onehot.shape)

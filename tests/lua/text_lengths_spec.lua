@@ -1,4 +1,5 @@
--- Texts of several lengths: what a source and its loader make of them, and what is found when nobody says what they are.
+-- Texts of several lengths: what a source and its loader make of them, and what is found when nobody says what they
+-- are.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

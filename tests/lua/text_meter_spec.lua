@@ -68,7 +68,8 @@ describe("text_meter", function()
     assert.equal(1, both:result().merged.exact)
     assert.matches("with 0=O, 1=I$", both:merged_line())
     assert.is_nil(capl.text_meter("01"):result().merged)
-    assert.matches("'1I' has fewer than two of the charset", support.error_text(capl.text_meter, "01", {merge = {"1I"}}), 1, true)
+    assert.matches("'1I' has fewer than two of the charset",
+      support.error_text(capl.text_meter, "01", {merge = {"1I"}}), 1, true)
   end)
 
   it("counts by position", function()

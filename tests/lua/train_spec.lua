@@ -66,7 +66,8 @@ describe("schedules over a run", function()
     local run = optim.schedule.one_cycle{max_lr = 1, total_steps = "run"}
     for step = 0, 11 do assert.is_true(close(cycle:lr(step), run:lr(step, step / 11), 1e-9)) end
     local after = optim.schedule.warmup(optim.schedule.cosine{lr = 1, T_max = "run"}, {steps = 20})
-    assert.is_true(close({0.1, 1, 0.5, 0}, {after:lr(0, 0), after:lr(20, 0.2), after:lr(60, 0.6), after:lr(100, 1)}, 1e-9))
+    assert.is_true(close({0.1, 1, 0.5, 0}, {after:lr(0, 0), after:lr(20, 0.2), after:lr(60, 0.6), after:lr(100, 1)},
+      1e-9))
   end)
 
   it("never rise again after warm-up, whatever the clock says", function()
@@ -210,7 +211,8 @@ describe("train.fit", function()
 
   it("stops at a loss that is no number, and says what to try", function()
     local text = fit_error{steps = 3, loss = function(output, batch) return loss_of(output, batch) * math.huge end}
-    assert.matches("train.fit: the loss of step 1 is inf\n  first not finite: op affine in the forward pass", text, 1, true)
+    assert.matches("train.fit: the loss of step 1 is inf\n  first not finite: op affine in the forward pass", text, 1,
+      true)
     assert.matches("hint: try a lower lr", text, 1, true)
   end)
 
@@ -218,26 +220,31 @@ describe("train.fit", function()
     assert.equal("LINE: train.fit: unknown option 'optimiser'; did you mean 'optimizer'?", fit_error{optimiser = 1})
     assert.equal("LINE: train.fit: unknown option 'max_tine'; did you mean 'max_time'?", fit_error{max_tine = "5m"})
     for key, home in pairs{patience = "it belongs to early_stop = {patience = …} of train.fit",
-      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer", lr = "it belongs to the optimizer",
+      batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer",
+      lr = "it belongs to the optimizer",
       max_epochs = "here it is epochs", device = "capl RECIPE --device"} do
       assert.matches(("LINE: train.fit: unknown option '%s'; "):format(key), fit_error{[key] = 1}, 1, true)
       assert.matches(home, fit_error{[key] = 1}, 1, true)
     end
     assert.matches("train.fit: early_stop: unknown option 'ema'; it belongs to train.fit{ema = …}",
       fit_error{steps = 1, val = loader("val", 4), early_stop = {ema = 1}}, 1, true)
-    assert.matches("train.fit: freeze: unknown option 'name'; did you mean 'names'?", fit_error{steps = 1, freeze = {name = "0"}}, 1, true)
-    assert.matches("capl.progress: unknown option 'step'; did you mean 'steps'?", error_text(capl.progress, {step = 1}), 1, true)
+    assert.matches("train.fit: freeze: unknown option 'name'; did you mean 'names'?",
+      fit_error{steps = 1, freeze = {name = "0"}}, 1, true)
+    assert.matches("capl.progress: unknown option 'step'; did you mean 'steps'?", error_text(capl.progress, {step = 1}),
+      1, true)
     assert.equal("LINE: train.fit: train is missing", fit_error{train = false})
     assert.equal("LINE: train.fit: steps must be a whole number, got 1.5", fit_error{steps = 1.5})
     assert.equal("LINE: train.fit: loss must be a function, got string", fit_error{loss = "ce"})
-    assert.matches("train.fit: the length of the run is missing\n  hint: give steps, samples, epochs or max_time", fit_error(), 1, true)
+    assert.matches("train.fit: the length of the run is missing\n  hint: give steps, samples, epochs or max_time",
+      fit_error(), 1, true)
     assert.matches("steps and epochs are both given; give one", fit_error{steps = 1, epochs = 1}, 1, true)
     assert.matches("samples = 3 make no batch of 4", fit_error{samples = 3}, 1, true)
     assert.matches("max_time is a time such as 5m, 90s or 1h30m, a number of seconds, or none; got '5 min'",
       fit_error{max_time = "5 min"}, 1, true)
     assert.matches("max_time is above 0, got 0s", fit_error{max_time = "0s"}, 1, true)
     assert.matches("unknown keep 'bset'; did you mean 'best'?", fit_error{steps = 1, keep = "bset"}, 1, true)
-    assert.matches('eval_every must be "auto" or a number of steps from 1 on, got 0', fit_error{steps = 1, eval_every = 0}, 1, true)
+    assert.matches('eval_every must be "auto" or a number of steps from 1 on, got 0',
+      fit_error{steps = 1, eval_every = 0}, 1, true)
     assert.matches('val is a loader with role = "train"', fit_error{steps = 1, val = loader("train", 4)}, 1, true)
     assert.matches('val is a loader with role = "test": what is chosen on the test images cannot be tested any more',
       fit_error{steps = 1, val = loader("test", 4)}, 1, true)
@@ -291,6 +298,7 @@ describe("train.evaluate", function()
     capl.manual_seed(1)
     local model = nn.Sequential{nn.AvgPool2d(10), nn.Flatten(), nn.Linear(8, 5)}
     assert.matches("the model's output is (3,5); it should hold 2 places x 3 characters for each image",
-      error_text(function() local m = train.evaluate(model, loader("val", 3), {precision = "fp32"}) return m end), 1, true)
+      error_text(function() local m = train.evaluate(model, loader("val", 3), {precision = "fp32"}) return m end), 1,
+      true)
   end)
 end)

@@ -12,9 +12,10 @@ end
 
 --- A loader of small captchas, four in a batch; options of the loader and of its source.
 function training.loader(role, count, batch, options, source)
-  local images = training.with({charset = training.CHARSET, length = 2, width = 40, height = 20, count = count, fixed = true,
-    seed = 5}, source)
-  return capl.data.loader(training.with({source = capl.data.captcha(images), role = role, batch = batch or 4, workers = 0}, options))
+  local images = training.with({charset = training.CHARSET, length = 2, width = 40, height = 20, count = count,
+    fixed = true, seed = 5}, source)
+  return capl.data.loader(training.with({source = capl.data.captcha(images), role = role, batch = batch or 4,
+    workers = 0}, options))
 end
 
 --- For charsets of three characters.

@@ -35,16 +35,18 @@ describe("images of several widths", function()
 
   local function loader(opts)
     opts = opts or {}
-    return data.loader{source = opts.source or open(), role = opts.role or "train", batch = opts.batch or 4, workers = opts.workers or 0,
-      drop_last = opts.drop_last, shard = opts.shard, cache = opts.cache, augment = opts.augment, dtype = opts.dtype or "u8", seed = 3,
-      on_error = opts.on_error, max_bad = opts.max_bad, cache_dir = opts.cache_dir}
+    return data.loader{source = opts.source or open(), role = opts.role or "train", batch = opts.batch or 4,
+      workers = opts.workers or 0, drop_last = opts.drop_last, shard = opts.shard, cache = opts.cache,
+      augment = opts.augment, dtype = opts.dtype or "u8", seed = 3, on_error = opts.on_error, max_bad = opts.max_bad,
+      cache_dir = opts.cache_dir}
   end
 
   --- What a batch is, to the last bit.
   local function print_of(batch)
     return ("%s %s %s %s %s %d"):format(table.concat(batch.image.shape, "x"), table.concat(batch.ids, ","),
       table.concat(batch.width:tolist(), ","), table.concat(batch.target:reshape(-1):tolist(), ","),
-      (batch.image:to("f32") * capl.arange(batch.image:numel(), {dtype = "f32"}):reshape(batch.image.shape)):sum():item(), batch.padded)
+      (batch.image:to("f32") * capl.arange(batch.image:numel(),
+      {dtype = "f32"}):reshape(batch.image.shape)):sum():item(), batch.padded)
   end
 
   local function prints(l, epoch)
@@ -154,8 +156,8 @@ describe("images of several widths", function()
         for _ = 1, from do next_batch() end
         l:set_state(before:state())
       end
-      capl.train.fit{model = model, train = l, val = false, limit_batches = limit, steps = limit, precision = "fp32", capture = false,
-        optimizer = capl.optim.SGD(model:parameters(), {lr = 0.1}),
+      capl.train.fit{model = model, train = l, val = false, limit_batches = limit, steps = limit, precision = "fp32",
+        capture = false, optimizer = capl.optim.SGD(model:parameters(), {lr = 0.1}),
         loss = function(output)
           n = n + (l:state().epoch == 1 and 1 or 0)
           return output:mean()
@@ -227,8 +229,8 @@ describe("images of several widths", function()
 
   it("are drawn as wide as their texts are long", function()
     local function captchas(o)
-      return data.captcha{charset = "0-9", length = {2, 5}, height = 20, width = 48, widths = o.widths or "auto", count = o.count or 40,
-        fixed = o.fixed, seed = 4}
+      return data.captcha{charset = "0-9", length = {2, 5}, height = 20, width = 48, widths = o.widths or "auto",
+        count = o.count or 40, fixed = o.fixed, seed = 4}
     end
     local source = captchas{fixed = true}
     assert.same({24, 40, 48, 64}, source.widths) -- of 24, 36, 48 and 60 px
@@ -261,12 +263,13 @@ describe("images of several widths", function()
   it("are written as files of their own widths", function()
     for _, format in ipairs{"png", "lmdb"} do
       local dir = root .. "/drawn_" .. format
-      data.save_captchas{dir = dir, count = 12, seed = 2, charset = "0-9", length = {2, 4}, height = 20, width = 48, widths = "auto",
-        format = format}
+      data.save_captchas{dir = dir, count = 12, seed = 2, charset = "0-9", length = {2, 4}, height = 20, width = 48,
+        widths = "auto", format = format}
       local source = data.open(dir, {charset = "0-9", length = "auto", height = 20, widths = {24, 36, 48}})
       for id = 0, 11 do assert.equal(12 * #source:text(id), (source.box:read(1, id)).shape[4]) end
     end
-    raises('widths is "auto": each image is as wide as its text', data.save_captchas, {dir = root .. "/no", count = 1, widths = {1}})
+    raises('widths is "auto": each image is as wide as its text', data.save_captchas,
+      {dir = root .. "/no", count = 1, widths = {1}})
   end)
 
   it("say what cannot be", function()

@@ -1,4 +1,5 @@
--- Networks, optimizers, data, augmentation and meters work in a plain LuaJIT, and no run is there until somebody asks for one.
+-- Networks, optimizers, data, augmentation and meters work in a plain LuaJIT, and no run is there until somebody asks
+-- for one.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -12,7 +13,8 @@ local function network()
 end
 
 local function loader(role, augmentation)
-  local source = data.captcha{charset = "0-9", length = LENGTH, width = WIDTH, height = HEIGHT, channels = 3, count = 16, fixed = true}
+  local source = data.captcha{charset = "0-9", length = LENGTH, width = WIDTH, height = HEIGHT, channels = 3,
+    count = 16, fixed = true}
   return data.loader{source = source, role = role, batch = 8, workers = 0, augment = augmentation}
 end
 

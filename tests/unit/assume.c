@@ -110,7 +110,8 @@ static void a_bad_value_gets_what_there_is(void **state)
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) {
     char text[64], expected[128];
     snprintf(text, sizeof text, "memory=%s", memory[i]);
-    snprintf(expected, sizeof expected, "CAPL_ASSUME: memory is '%s'; it is a number of MB, GB or TB, as 2GB", memory[i]);
+    snprintf(expected, sizeof expected, "CAPL_ASSUME: memory is '%s'; it is a number of MB, GB or TB, as 2GB",
+             memory[i]);
     assert_refused(text, expected, "");
   }
   assert_refused("landlock=8", "CAPL_ASSUME: landlock is '8'; it is a whole number from 0 to 7", "");
@@ -132,7 +133,8 @@ static void an_instruction_set_the_processor_has_is_in_use_and_others_are_refuse
       assert_int_equal(isa, wanted);
       continue;
     }
-    snprintf(expected, sizeof expected, "CAPL_ASSUME: isa is %s, this processor has %s only", capl_isa_name(wanted), capl_isa_name(here));
+    snprintf(expected, sizeof expected, "CAPL_ASSUME: isa is %s, this processor has %s only", capl_isa_name(wanted),
+             capl_isa_name(here));
     assert_fails(capl_isa_choose(&isa), CAPL_EUNSUPPORTED, expected);
     assert_fails(capl_assume_check(), CAPL_EUNSUPPORTED, expected);
   }
@@ -160,7 +162,8 @@ static void facts_are_forced_where_they_are_found(void **state)
   assert_int_equal(capl_memory_available(""), 3000000);
   assert_false(capl_gpu_possible(&why));
   assert_string_equal(why, "CAPL_ASSUME has gpu=none");
-  assert_fails(capl_device_open("cuda", &device), CAPL_EUNSUPPORTED, "device cuda is not available: CAPL_ASSUME has gpu=none");
+  assert_fails(capl_device_open("cuda", &device), CAPL_EUNSUPPORTED,
+               "device cuda is not available: CAPL_ASSUME has gpu=none");
   assume("gpu=none");
   assert_true(capl_cpu_count() < 64 * 1024 && capl_memory_total() > 3000000);
   assert_in_range(capl_memory_available(""), 1, capl_memory_total());

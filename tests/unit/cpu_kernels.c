@@ -94,9 +94,11 @@ static const op_case cases[] = {
   {CAPL_OP_conv2d, "", {{DATA, S4(3, 24, 5, 6)}, {DATA, S4(10, 24, 1, 1)}, {SHIFT, S1(10)}}},
   {CAPL_OP_conv2d, "stride=3,2", {{DATA, S4(1, 2, 10, 9)}, {DATA, S4(3, 2, 2, 4)}, {0}}},
   /* depthwise by lines: rest of a vector, rows that nothing reaches, kernels larger than the image, two outputs each */
-  {CAPL_OP_conv2d, "groups=40 stride=2 padding=1", {{DATA, S4(3, 40, 11, 27)}, {DATA, S4(40, 1, 3, 3)}, {SHIFT, S1(40)}}},
+  {CAPL_OP_conv2d, "groups=40 stride=2 padding=1",
+   {{DATA, S4(3, 40, 11, 27)}, {DATA, S4(40, 1, 3, 3)}, {SHIFT, S1(40)}}},
   {CAPL_OP_conv2d, "groups=19 stride=4,3 padding=3", {{DATA, S4(2, 19, 9, 8)}, {DATA, S4(19, 1, 2, 2)}, {0}}},
-  {CAPL_OP_conv2d, "groups=16 padding=6 dilation=2", {{DATA, S4(2, 16, 5, 9)}, {DATA, S4(16, 1, 7, 7)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "groups=16 padding=6 dilation=2",
+   {{DATA, S4(2, 16, 5, 9)}, {DATA, S4(16, 1, 7, 7)}, {SHIFT, S1(16)}}},
   {CAPL_OP_conv2d, "groups=9 padding=2", {{DATA, S4(5, 9, 6, 7)}, {DATA, S4(18, 1, 5, 5)}, {SHIFT, S1(18)}}},
   {CAPL_OP_conv_transpose2d, "stride=2 padding=1 output_padding=1",
    {{DATA, S4(2, 32, 5, 6)}, {DATA, S4(32, 16, 3, 3)}, {SHIFT, S1(16)}}},
@@ -140,7 +142,8 @@ static const op_case cases[] = {
   {CAPL_OP_scatter_add, "dim=0", {{DATA, S2(5, 70)}, {LABEL, S2(600, 70)}, {DATA, S2(600, 70)}}},
   {CAPL_OP_index_select, "dim=1", {{DATA, S3(40, 5, 37)}, {LABEL, S1(60)}}},
   {CAPL_OP_embedding, "padding_idx=2", {{DATA, S2(5, 67)}, {LABEL, S2(30, 20)}}},
-  {CAPL_OP_scaled_dot_product_attention, "", {{DATA, S4(2, 2, 23, 20)}, {DATA, S4(2, 2, 37, 20)}, {DATA, S4(2, 2, 37, 9)}}},
+  {CAPL_OP_scaled_dot_product_attention, "",
+   {{DATA, S4(2, 2, 23, 20)}, {DATA, S4(2, 2, 37, 20)}, {DATA, S4(2, 2, 37, 9)}}},
   {CAPL_OP_scaled_dot_product_attention, "is_causal=true dropout_p=0.2 seed=9",
    {{DATA, S3(2, 110, 32)}, {DATA, S3(2, 300, 32)}, {DATA, S3(2, 300, 32)}}},
 
@@ -436,7 +439,8 @@ static void optimiser_steps_agree_with_ref(void **state)
     OK(capl_run(steps[s].op, want, n, steps[s].attrs, NULL));
     for (int i = 0; i < n; i++) {
       double d = distance(got[i], want[i]);
-      if (!(d < 2e-6)) fail_msg("%s (%s): tensor %d is off by %.3g", capl_op_get(steps[s].op)->name, steps[s].attrs, i, d);
+      if (!(d < 2e-6))
+        fail_msg("%s (%s): tensor %d is off by %.3g", capl_op_get(steps[s].op)->name, steps[s].attrs, i, d);
       capl_tensor_unref(got[i]);
       capl_tensor_unref(want[i]);
     }
@@ -533,8 +537,8 @@ static void nan_stays_nan(void **state)
   (void)state;
   const int64_t size[2] = {2, 21};
   static const capl_op_id ops[] = {CAPL_OP_relu, CAPL_OP_exp, CAPL_OP_sigmoid, CAPL_OP_softmax, CAPL_OP_affine,
-    CAPL_OP_log, CAPL_OP_tanh, CAPL_OP_erf, CAPL_OP_silu, CAPL_OP_gelu, CAPL_OP_softplus, CAPL_OP_leaky_relu, CAPL_OP_elu,
-    CAPL_OP_hardsigmoid, CAPL_OP_hardswish, CAPL_OP_log_sigmoid, CAPL_OP_clamp};
+    CAPL_OP_log, CAPL_OP_tanh, CAPL_OP_erf, CAPL_OP_silu, CAPL_OP_gelu, CAPL_OP_softplus, CAPL_OP_leaky_relu,
+    CAPL_OP_elu, CAPL_OP_hardsigmoid, CAPL_OP_hardswish, CAPL_OP_log_sigmoid, CAPL_OP_clamp};
   for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
     for (int low = 0; low < 2; low++) {
       double values[42] = {0};
@@ -556,9 +560,9 @@ enum { N = 6, STEPS = 4, PARAMETERS = 12 };
 
 /* conv 1->32, bn_act_pool, conv 32->32 (Winograd), bn_act, linear, relu, linear; then running statistics */
 static const input network[PARAMETERS + 4] = {
-  {SMALL, S4(32, 1, 3, 3)}, {SHIFT, S1(32)}, {FACTOR, S1(32)}, {SHIFT, S1(32)}, {SMALL, S4(32, 32, 3, 3)}, {SHIFT, S1(32)},
-  {FACTOR, S1(32)},         {SHIFT, S1(32)}, {SMALL, S2(24, 1920)}, {SMALL, S1(24)}, {SMALL, S2(5, 24)}, {SMALL, S1(5)},
-  {RUNNING, S1(32)},        {RUNNING, S1(32)}, {RUNNING, S1(32)}, {RUNNING, S1(32)},
+  {SMALL, S4(32, 1, 3, 3)}, {SHIFT, S1(32)}, {FACTOR, S1(32)}, {SHIFT, S1(32)}, {SMALL, S4(32, 32, 3, 3)},
+  {SHIFT, S1(32)}, {FACTOR, S1(32)},         {SHIFT, S1(32)}, {SMALL, S2(24, 1920)}, {SMALL, S1(24)},
+  {SMALL, S2(5, 24)}, {SMALL, S1(5)}, {RUNNING, S1(32)},        {RUNNING, S1(32)}, {RUNNING, S1(32)}, {RUNNING, S1(32)},
 };
 
 /* One op whose first input is *x, which its first output replaces. */
@@ -644,8 +648,10 @@ static void a_network_trains_as_on_ref(void **state)
   train(cpu, CAPL_BF16, low);
   if (!(want[STEPS - 1] < 0.5 * want[0])) fail_msg("ref learns nothing: %.4f -> %.4f", want[0], want[STEPS - 1]);
   for (int i = 0; i < STEPS; i++) {
-    if (!(fabs(f32[i] - want[i]) < 2e-4 * want[0])) fail_msg("f32, step %d: loss %.6f, ref %.6f", i + 1, f32[i], want[i]);
-    if (!(fabs(low[i] - want[i]) < 5e-2 * want[0])) fail_msg("bf16, step %d: loss %.6f, ref %.6f", i + 1, low[i], want[i]);
+    if (!(fabs(f32[i] - want[i]) < 2e-4 * want[0]))
+      fail_msg("f32, step %d: loss %.6f, ref %.6f", i + 1, f32[i], want[i]);
+    if (!(fabs(low[i] - want[i]) < 5e-2 * want[0]))
+      fail_msg("bf16, step %d: loss %.6f, ref %.6f", i + 1, low[i], want[i]);
   }
 }
 
@@ -749,7 +755,8 @@ static void every_kernel_has_a_case(void **state)
   for (int op = 0; op < CAPL_OP_COUNT; op++) {
     bool found = !capl_device_has(cpu, (capl_op_id)op);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) 
-      found |= (int)cases[i].op == op || is_gradient_of(capl_op_get((capl_op_id)op)->name, capl_op_get(cases[i].op)->name);
+      found |= (int)cases[i].op == op
+          || is_gradient_of(capl_op_get((capl_op_id)op)->name, capl_op_get(cases[i].op)->name);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) found |= (int)elsewhere[i] == op;
     if (!found) fail_msg("%s has a cpu kernel and no case", capl_op_get((capl_op_id)op)->name);
   }

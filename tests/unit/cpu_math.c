@@ -1,7 +1,7 @@
 /* cpu_math.c -- the cpu backend's functions of one number against libm in double precision, over all magnitudes of f32.
 **
-** Errors are in units in the last place of the f32 nearest to the true value, or absolute where a function passes through
-** 0 between numbers that f32 can hold. CAPL_ASSUME=isa=… selects the kernels under test.
+** Errors are in units in the last place of the f32 nearest to the true value, or absolute where a function passes
+** through 0 between numbers that f32 can hold. CAPL_ASSUME=isa=… selects the kernels under test.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <setjmp.h>
@@ -77,15 +77,16 @@ static bool close_enough(double got, double want, double ulp, double absolute)
   return fabs(got - want) <= ulp * ulp_of(want) || fabs(got - want) <= absolute;
 }
 
-static void compare(capl_op_id op, double (*f)(double), double ulp, double absolute, const float *x, const float *y, int64_t n)
+static void compare(capl_op_id op, double (*f)(double), double ulp, double absolute, const float *x, const float *y,
+                    int64_t n)
 {
   double worst = 0;
   float at = 0;
   for (int64_t i = 0; i < n; i++) {
     double want = f((double)x[i]), off = fabs((double)y[i] - want);
     if (!close_enough((double)y[i], want, ulp, absolute))
-      fail_msg("%s of %.9g is %.9g, should be %.9g: off by %.3g ulp", capl_op_get(op)->name, (double)x[i], (double)y[i], want,
-               off / ulp_of(want));
+      fail_msg("%s of %.9g is %.9g, should be %.9g: off by %.3g ulp", capl_op_get(op)->name, (double)x[i], (double)y[i],
+               want, off / ulp_of(want));
     if (off > absolute && off / ulp_of(want) > worst && isfinite(off)) worst = off / ulp_of(want), at = x[i];
   }
   print_message("%s: at most %.2f ulp, at %.9g\n", capl_op_get(op)->name, worst, (double)at);

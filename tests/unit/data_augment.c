@@ -171,7 +171,8 @@ static void a_probability_is_met(void **state)
 {
   (void)state;
   int inverted = 0;
-  for (uint32_t sample = 0; sample < 1000; sample++) inverted += run(&(capl_augment_options){.invert = 0.3f}, sample, 1, out);
+  for (uint32_t sample = 0; sample < 1000; sample++)
+    inverted += run(&(capl_augment_options){.invert = 0.3f}, sample, 1, out);
   assert_in_range(inverted, 240, 360);
 }
 

@@ -28,7 +28,8 @@ static double distance(int n, double lo, double hi)
 {
   double most = 0, slack = 1e-4 * (hi - lo);
   qsort(value, (size_t)n, sizeof *value, compare);
-  if (value[0] < lo - slack || value[n - 1] > hi + slack) fail_msg("%g to %g is drawn of %g to %g", value[0], value[n - 1], lo, hi);
+  if (value[0] < lo - slack || value[n - 1] > hi + slack)
+    fail_msg("%g to %g is drawn of %g to %g", value[0], value[n - 1], lo, hi);
   for (int i = 0; i < n; i++) {
     double expected = (value[i] - lo) / (hi - lo);
     most = fmax(most, fmax(fabs(expected - (double)i / n), fabs(expected - (double)(i + 1) / n)));
@@ -56,7 +57,8 @@ static double drawn_gain(const capl_augment_draw *d) { return (double)d->gain; }
 static double drawn_noise(const capl_augment_draw *d) { return (double)d->noise; }
 static double drawn_area(const capl_augment_draw *d) { return d->map[0] * d->map[4]; }
 static double drawn_aspect(const capl_augment_draw *d) { return log(d->map[0] / d->map[4]); }
-static double drawn_left(const capl_augment_draw *d) { return (d->map[2] + 0.5 - 0.5 * d->map[0]) / (W * (1 - d->map[0])); }
+static double drawn_left(const capl_augment_draw *d) { return (d->map[2] + 0.5 - 0.5 * d->map[0])
+                                                      / (W * (1 - d->map[0])); }
 static double drawn_elastic(const capl_augment_draw *d) { return (double)d->elastic; }
 static double drawn_place(const capl_augment_draw *d) { return (double)d->lattice[1][17]; }
 static double drawn_gamma(const capl_augment_draw *d) { return (double)d->gamma; }
@@ -64,7 +66,8 @@ static double drawn_gamma(const capl_augment_draw *d) { return (double)d->gamma;
 static double drawn_saturation(const capl_augment_draw *d) { return 1 - (double)d->colour[1] / 0.587; }
 static double drawn_key(const capl_augment_draw *d) { return d->noise_key / 4294967296.0; }
 static double drawn_share(const capl_augment_draw *d) { return (double)d->mix; }
-static double drawn_erased(const capl_augment_draw *d) { return (d->erased.x1 - d->erased.x0) * (double)(d->erased.y1 - d->erased.y0) / (W * H); }
+static double drawn_erased(const capl_augment_draw *d) { return (d->erased.x1 - d->erased.x0)
+                                                        * (double)(d->erased.y1 - d->erased.y0) / (W * H); }
 
 /* Grays stay; red's chroma vector turns: its angle in the plane of I and Q. */
 static double drawn_hue(const capl_augment_draw *d)
@@ -154,7 +157,8 @@ static void probabilities_are_met(void **state)
 {
   (void)state;
   int inverted = 0, flipped = 0, upside_down = 0, turned = 0, mixed = 0, cut = 0, both = 0;
-  capl_augment_options o = {.invert = 0.3f, .flip = 0.5f, .flip_vertical = 0.2f, .noise = {1, 2}, .mixup = {0.5f, 0.15f}, .cutmix = {1, 0.25f}};
+  capl_augment_options o = {.invert = 0.3f, .flip = 0.5f, .flip_vertical = 0.2f, .noise = {1, 2},
+                            .mixup = {0.5f, 0.15f}, .cutmix = {1, 0.25f}};
   o.skip[CAPL_AUGMENT_NOISE] = 0.4f;
   for (int i = 0; i < DRAWS; i++) {
     capl_augment_draw d = roll(&o, i);
@@ -201,8 +205,10 @@ static void switching_ops_on_shifts_no_other(void **state)
 {
   (void)state;
   capl_augment_options few = {.contrast = {0.5f, 1.5f}, .noise = {1, 9}}, many = few;
-  many.flip = 0.5f, many.crop = (capl_range){0.5f, 1}, many.elastic = (capl_range){1, 2}, many.hue = (capl_range){-0.1f, 0.1f};
-  many.erase = (capl_range){0.1f, 0.2f}, many.blur = (capl_range){1, 2}, many.gamma = (capl_range){0.5f, 2}, many.mixup = (capl_mix){1, 0.5f};
+  many.flip = 0.5f, many.crop = (capl_range){0.5f, 1}, many.elastic = (capl_range){1, 2},
+      many.hue = (capl_range){-0.1f, 0.1f};
+  many.erase = (capl_range){0.1f, 0.2f}, many.blur = (capl_range){1, 2}, many.gamma = (capl_range){0.5f, 2},
+      many.mixup = (capl_mix){1, 0.5f};
   for (int i = 0; i < 1000; i++) {
     capl_augment_draw a = roll(&few, i), b = roll(&many, i);
     assert_true(a.gain == b.gain && a.lift == b.lift && a.noise == b.noise && a.noise_key == b.noise_key);
@@ -236,7 +242,8 @@ static void a_cut_has_the_share_of_the_other_sample(void **state)
     assert_true(fabs((double)d.mix - (1 - (c.x1 - c.x0) * (double)(c.y1 - c.y0) / (W * H))) < 1e-6);
     whole += (double)d.mix;
   }
-  assert_in_range((int)(1000 * whole / DRAWS), 640, 700); /* half before what lies outside is cut off: s - s s / 4, squared */
+  assert_in_range((int)(1000 * whole / DRAWS), 640, 700); /* half before what lies outside is cut off: s - s s / 4,
+                                                          ** squared */
 }
 
 static void partners_are_any_sample_of_the_source(void **state)

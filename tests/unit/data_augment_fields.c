@@ -53,7 +53,8 @@ static capl_augment_result run(const capl_augment_options *options, uint32_t id,
   capl_augment_scratch scratch;
   assert_ok(capl_augment_check(options));
   assert_ok(capl_augment_scratch_init(&scratch, H, W, 1));
-  capl_augment_result r = capl_augment_sample(options, &(capl_augment_case){5, 1, id}, &layout, &from, mixes ? &partner : NULL, 77, NULL, &scratch, &to);
+  capl_augment_result r = capl_augment_sample(options, &(capl_augment_case){5, 1, id}, &layout, &from,
+                                              mixes ? &partner : NULL, 77, NULL, &scratch, &to);
   capl_augment_scratch_fini(&scratch);
   return r;
 }
@@ -90,7 +91,8 @@ static void check_discs(double far)
     if (k > 0) continue;
     const float *box = out.boxes[0];
     assert_true(box[4] == 1);
-    assert_true((double)box[0] <= b.left + 1 + far && (double)box[1] <= b.top + 1 + far && (double)box[2] >= b.right - 1 - far && (double)box[3] >= b.bottom - 1 - far);
+    assert_true((double)box[0] <= b.left + 1 + far && (double)box[1] <= b.top + 1 + far
+                && (double)box[2] >= b.right - 1 - far && (double)box[3] >= b.bottom - 1 - far);
     assert_true(box[0] >= 0 && box[1] >= 0 && box[2] <= W && box[3] <= H);
   }
   assert_true(out.boxes[1][4] == -1);
@@ -135,7 +137,8 @@ static void mask_points_and_boxes_go_where_the_image_goes(void **state)
 static void points_go_the_way_back_backwards(void **state)
 {
   (void)state;
-  capl_augment_options options = {.rotate = {-90, 90}, .scale = {0.8f, 1.3f}, .perspective = {0.4f, 0.4f}, .elastic = {1, 3}, .crop = {0.5f, 1}};
+  capl_augment_options options = {.rotate = {-90, 90}, .scale = {0.8f, 1.3f}, .perspective = {0.4f, 0.4f},
+                                  .elastic = {1, 3}, .crop = {0.5f, 1}};
   draw_discs(&in);
   for (uint32_t id = 0; id < 300; id++) {
     capl_augment_draw d = capl_augment_roll(&options, 5, 1, id, H, W, 0);
@@ -144,7 +147,8 @@ static void points_go_the_way_back_backwards(void **state)
       double x = (double)out.points[k][0] - 0.5, y = (double)out.points[k][1] - 0.5, by_x, by_y;
       double z = d.horizon[0] * x + d.horizon[1] * y + d.horizon[2];
       capl_augment_bent_by(&d, H, W, x, y, &by_x, &by_y);
-      double u = (d.map[0] * x + d.map[1] * y + d.map[2]) / z + by_x, v = (d.map[3] * x + d.map[4] * y + d.map[5]) / z + by_y;
+      double u = (d.map[0] * x + d.map[1] * y + d.map[2]) / z + by_x,
+          v = (d.map[3] * x + d.map[4] * y + d.map[5]) / z + by_y;
       double off = hypot(u + 0.5 - (double)in.points[k][0], v + 0.5 - (double)in.points[k][1]);
       if (out.points[k][2] != 0 && off > 0.02) fail_msg("point %d of sample %u is %g px from where it was", k, id, off);
     }
@@ -155,7 +159,8 @@ static void colour_leaves_all_but_the_image_alone(void **state)
 {
   (void)state;
   draw_discs(&in);
-  assert_true(run(&(capl_augment_options){.brightness = {0.5f, 0.6f}, .noise = {5, 5}, .blur = {1, 1}, .gamma = {2, 2}}, 1, false).changed);
+  assert_true(run(&(capl_augment_options){.brightness = {0.5f, 0.6f}, .noise = {5, 5}, .blur = {1, 1}, .gamma = {2, 2}},
+                  1, false).changed);
   assert_memory_equal(out.mask, in.mask, sizeof in.mask);
   assert_memory_equal(out.points, in.points, sizeof in.points);
   assert_memory_equal(out.boxes[0], in.boxes[0], sizeof in.boxes[0]);
@@ -203,7 +208,8 @@ static void an_erased_point_is_not_visible(void **state)
     run(&options, id, false);
     for (int k = 0; k < POINTS; k++) {
       float x = out.points[k][0], y = out.points[k][1];
-      bool erased = x >= (float)d.erased.x0 && x < (float)d.erased.x1 && y >= (float)d.erased.y0 && y < (float)d.erased.y1;
+      bool erased = x >= (float)d.erased.x0 && x < (float)d.erased.x1 && y >= (float)d.erased.y0
+          && y < (float)d.erased.y1;
       assert_int_equal(out.points[k][2] == 0, erased);
       hidden += erased;
     }
@@ -247,10 +253,13 @@ static void flips_and_mixing_need_a_source_that_can_tell(void **state)
   capl_source text = {.width = W, .height = H, .channels = 1, .length = 4, .charset = "0123456789"};
   capl_source masks = {.width = W, .height = H, .channels = 1, .n_fields = 1, .field = {fields[0]}};
   capl_source points = {.width = W, .height = H, .channels = 1, .n_fields = 1, .field = {fields[1]}};
-  capl_source bare = {.width = W, .height = H, .channels = 1}, wide = {.width = 16001, .height = H, .channels = 1}, numbers = {0};
-  capl_augment_options flip = {.flip = 0.5f}, none = {.flip = 0.5f, .class_swaps = {.declared = true}, .point_swaps = {.declared = true}};
+  capl_source bare = {.width = W, .height = H, .channels = 1}, wide = {.width = 16001, .height = H, .channels = 1},
+      numbers = {0};
+  capl_augment_options flip = {.flip = 0.5f},
+      none = {.flip = 0.5f, .class_swaps = {.declared = true}, .point_swaps = {.declared = true}};
   capl_augment_options mix = {.mixup = {0.2f, 0.5f}}, elastic = {.elastic = {1, 2}};
-  assert_fails(capl_augment_check_source(&flip, &text), CAPL_EVALUE, "augment: a flip mirrors the image, and a mirrored text is no longer its label");
+  assert_fails(capl_augment_check_source(&flip, &text), CAPL_EVALUE,
+               "augment: a flip mirrors the image, and a mirrored text is no longer its label");
   flip.flip_text = true;
   assert_ok(capl_augment_check_source(&flip, &text));
   assert_fails(capl_augment_check_source(&flip, &masks), CAPL_EVALUE,
@@ -264,10 +273,12 @@ static void flips_and_mixing_need_a_source_that_can_tell(void **state)
   assert_ok(capl_augment_check_source(&mix, &masks));
   assert_fails(capl_augment_check_source(&mix, &points), CAPL_EVALUE,
                "augment: mixup and cutmix show two samples in one image, and points has room for those of one");
-  assert_fails(capl_augment_check_source(&mix, &bare), CAPL_EVALUE, "augment: mixup and cutmix mix labels or masks, and the source has neither");
+  assert_fails(capl_augment_check_source(&mix, &bare), CAPL_EVALUE,
+               "augment: mixup and cutmix mix labels or masks, and the source has neither");
   assert_fails(capl_augment_check_source(&elastic, &wide), CAPL_EVALUE,
                "augment: perspective and elastic work on images of up to 16000 px; these have 16001 x 90");
-  assert_fails(capl_augment_check_source(&elastic, &numbers), CAPL_EVALUE, "augment changes images, and the source has none");
+  assert_fails(capl_augment_check_source(&elastic, &numbers), CAPL_EVALUE,
+               "augment changes images, and the source has none");
 }
 
 int main(void)

@@ -41,11 +41,12 @@ static capl_augment_options some_options(int k)
   capl_augment_options o = {
     .rotate = some(wild ? -360 : -30, wild ? 360 : 30), .scale = some(wild ? 0.05f : 0.7f, wild ? 20 : 1.5f),
     .translate_x = some(wild ? -1 : -0.2f, wild ? 1 : 0.2f), .translate_y = some(wild ? -1 : -0.2f, wild ? 1 : 0.2f),
-    .shear = some(wild ? -80 : -15, wild ? 80 : 15), .crop = some(0.01f, 1), .perspective = some(0, wild ? 0.95f : 0.3f),
-    .elastic = some(0, wild ? 1000 : 5), .contrast = some(0, wild ? 100 : 2), .brightness = some(0, wild ? 100 : 2),
-    .saturation = some(0, wild ? 100 : 2), .hue = some(-0.5f, 0.5f), .gamma = some(0.05f, 3), .blur = some(0.05f, 10),
-    .noise = some(0, wild ? 255 : 20), .erase = some(0, 1), .invert = 0.3f, .flip = 0.5f, .flip_vertical = 0.5f,
-    .fill = dice() % 2, .fill_value = (uint8_t)dice(), .mask_fill = (uint8_t)dice(), .erase_value = (uint8_t)dice(),
+    .shear = some(wild ? -80 : -15, wild ? 80 : 15), .crop = some(0.01f, 1),
+    .perspective = some(0, wild ? 0.95f : 0.3f), .elastic = some(0, wild ? 1000 : 5),
+    .contrast = some(0, wild ? 100 : 2), .brightness = some(0, wild ? 100 : 2), .saturation = some(0, wild ? 100 : 2),
+    .hue = some(-0.5f, 0.5f), .gamma = some(0.05f, 3), .blur = some(0.05f, 10), .noise = some(0, wild ? 255 : 20),
+    .erase = some(0, 1), .invert = 0.3f, .flip = 0.5f, .flip_vertical = 0.5f, .fill = dice() % 2,
+    .fill_value = (uint8_t)dice(), .mask_fill = (uint8_t)dice(), .erase_value = (uint8_t)dice(),
   };
   if (k % 4 == 1) o.mixup = (capl_mix){1, 1};
   if (k % 4 == 2) o.cutmix = (capl_mix){1, 1};
@@ -60,17 +61,20 @@ typedef struct {
 static images source, partner, made[SETS];
 
 /* false: this processor lacks the set. */
-static bool augment(const char *set, const capl_augment_options *o, int k, int height, int width, int channels, images *to)
+static bool augment(const char *set, const capl_augment_options *o, int k, int height, int width, int channels,
+                    images *to)
 {
   const capl_field mask = {.name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {height, width}};
   capl_augment_layout layout = {width, height, channels, 1, &mask};
   capl_augment_scratch scratch;
-  capl_sample in = {.pixels = source.pixels, .field = {source.mask}}, other = {.pixels = partner.pixels, .field = {partner.mask}};
+  capl_sample in = {.pixels = source.pixels, .field = {source.mask}},
+      other = {.pixels = partner.pixels, .field = {partner.mask}};
   capl_sample out = {.pixels = to->pixels, .field = {to->mask}};
   assume_isa(set);
   capl_status status = capl_augment_scratch_init(&scratch, height, width, channels);
   if (status == CAPL_OK)
-    capl_augment_sample(o, &(capl_augment_case){(uint64_t)k, 1, (uint32_t)k}, &layout, &in, &other, 7, NULL, &scratch, &out);
+    capl_augment_sample(o, &(capl_augment_case){(uint64_t)k, 1, (uint32_t)k}, &layout, &in, &other, 7, NULL, &scratch,
+                        &out);
   else assert_int_equal(status, CAPL_EUNSUPPORTED);
   capl_augment_scratch_fini(&scratch);
   return status == CAPL_OK;
@@ -79,7 +83,8 @@ static bool augment(const char *set, const capl_augment_options *o, int k, int h
 static void every_set_augments_to_the_same_bytes(void **state)
 {
   (void)state;
-  for (size_t i = 0; i < sizeof source.pixels; i++) source.pixels[i] = (uint8_t)dice(), partner.pixels[i] = (uint8_t)dice();
+  for (size_t i = 0; i < sizeof source.pixels; i++)
+    source.pixels[i] = (uint8_t)dice(), partner.pixels[i] = (uint8_t)dice();
   for (int i = 0; i < PIXELS; i++) source.mask[i] = (uint8_t)dice(), partner.mask[i] = (uint8_t)dice();
   for (int k = 0; k < 600; k++) {
     int width = 1 + (int)(dice() % MOST), height = 1 + (int)(dice() % MOST), channels = dice() % 2 ? 3 : 1;
@@ -115,7 +120,8 @@ static void levels_become_values_by_one_multiplication_and_one_addition(void **s
   static const size_t pixels[PIECES] = {1, 7, 100, 1001, 40000};
   static uint8_t level[3 * 40000];
   static float storage[3 * 40000 + 16];
-  const capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = CAPL_NORM_MEAN_STD, .mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.3f, 0.25f}};
+  const capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = CAPL_NORM_MEAN_STD, .mean = {0.4f, 0.5f, 0.6f},
+                              .std = {0.2f, 0.3f, 0.25f}};
   for (size_t i = 0; i < sizeof level; i++) level[i] = (uint8_t)dice();
   for (int piece = 0; piece < PIECES; piece++) {
     for (int channels = 1; channels <= 3; channels += 2) {
@@ -126,7 +132,8 @@ static void levels_become_values_by_one_multiplication_and_one_addition(void **s
         for (size_t i = 0; i < pixels[piece] * (size_t)channels; i++) {
           volatile float product = (float)level[i] * a.scale[i % (size_t)channels]; /* rounded by itself */
           float expected = product + a.shift[i % (size_t)channels];
-          if (memcmp(&out[i], &expected, sizeof expected)) fail_msg("value %zu of %zu pixels is %a; expected %a", i, pixels[piece], (double)out[i], (double)expected);
+          if (memcmp(&out[i], &expected, sizeof expected))
+            fail_msg("value %zu of %zu pixels is %a; expected %a", i, pixels[piece], (double)out[i], (double)expected);
         }
       }
     }
@@ -140,7 +147,8 @@ static void bf16_is_the_nearest_to_the_f32(void **state)
   static uint8_t level[N];
   static uint16_t out[N];
   static float value[N];
-  capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = CAPL_NORM_MEAN_STD, .mean = {0.4f, 0.5f, 0.6f}, .std = {0.2f, 0.3f, 0.25f}};
+  capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = CAPL_NORM_MEAN_STD, .mean = {0.4f, 0.5f, 0.6f},
+                        .std = {0.2f, 0.3f, 0.25f}};
   for (int i = 0; i < N; i++) level[i] = (uint8_t)dice();
   capl_convert(&to, level, N / 3, 3, value);
   to.type = CAPL_PIXEL_BF16;
@@ -170,11 +178,13 @@ static void an_image_may_be_normalised_on_the_way(void **state)
   capl_augment_scratch scratch;
   assert_ok(capl_augment_scratch_init(&scratch, 61, 70, 3));
   for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_MEAN_STD; norm++) {
-    capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = (capl_norm)norm, .mean = {0.1f, 0.2f, 0.3f}, .std = {1, 2, 3}};
+    capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = (capl_norm)norm, .mean = {0.1f, 0.2f, 0.3f},
+                          .std = {1, 2, 3}};
     capl_augment_case which = {4, 2, 9};
     capl_augment_sample(&o, &which, &layout, &in, &other, 3, NULL, &scratch, &(capl_sample){.pixels = levels});
     capl_convert(&to, levels, N / 3, 3, later);
-    capl_augment_sample(&o, &which, &layout, &in, &other, 3, &to, &scratch, &(capl_sample){.pixels = (uint8_t *)direct});
+    capl_augment_sample(&o, &which, &layout, &in, &other, 3, &to, &scratch,
+                        &(capl_sample){.pixels = (uint8_t *)direct});
     assert_memory_equal(direct, later, sizeof later);
   }
   capl_augment_scratch_fini(&scratch);

@@ -194,8 +194,9 @@ static void elastic_follows_its_lattice(void **state)
 static void all_geometry_together_is_still_one_map(void **state)
 {
   (void)state;
-  capl_augment_options options = {.rotate = {-30, 30}, .scale = {0.8f, 1.3f}, .translate_x = {-0.1f, 0.1f}, .shear = {-10, 10},
-                                  .flip = 1, .crop = {0.5f, 0.9f}, .perspective = {0.2f, 0.2f}, .elastic = {2, 2}};
+  capl_augment_options options = {.rotate = {-30, 30}, .scale = {0.8f, 1.3f}, .translate_x = {-0.1f, 0.1f},
+                                  .shear = {-10, 10}, .flip = 1, .crop = {0.5f, 0.9f}, .perspective = {0.2f, 0.2f},
+                                  .elastic = {2, 2}};
   check_geometry(&options, 2.5, 60);
   options.perspective = options.elastic = (capl_range){0, 0};
   check_geometry(&options, 1.5, 0);
@@ -215,7 +216,8 @@ static void saturation_moves_colours_away_from_their_luma(void **state)
   assert_true(run(&(capl_augment_options){.saturation = {0.4f, 0.4f}}, colours, 3));
   assert_near(&p, 0.6, 0);
   assert_true(run(&(capl_augment_options){.saturation = {0, 1e-6f}}, colours, 3));
-  for (int i = 0; i < AREA; i++) assert_true(abs(out[3 * i] - out[3 * i + 1]) <= 1 && abs(out[3 * i] - out[3 * i + 2]) <= 1);
+  for (int i = 0; i < AREA; i++)
+    assert_true(abs(out[3 * i] - out[3 * i + 1]) <= 1 && abs(out[3 * i] - out[3 * i + 2]) <= 1);
 }
 
 /* In YIQ, with the inverse found by elimination, not from a table. */
@@ -227,11 +229,14 @@ static void hue_turns_chroma(void **state)
   load(colours, 3, 1, &p);
   for (int i = 0; i < AREA; i++) {
     double *v = p.v + 3 * i, luma = 0.299 * v[0] + 0.587 * v[1] + 0.114 * v[2];
-    double I = 0.595716 * v[0] - 0.274453 * v[1] - 0.321263 * v[2], Q = 0.211456 * v[0] - 0.522591 * v[1] + 0.311135 * v[2];
+    double I = 0.595716 * v[0] - 0.274453 * v[1] - 0.321263 * v[2],
+        Q = 0.211456 * v[0] - 0.522591 * v[1] + 0.311135 * v[2];
     double turned_i = cos(angle) * I + sin(angle) * Q, turned_q = cos(angle) * Q - sin(angle) * I;
     /* r and b from luma, I and Q: two equations after g is put in terms of luma */
-    double a11 = 0.595716 + 0.274453 * 0.299 / 0.587, a12 = -0.321263 + 0.274453 * 0.114 / 0.587, b1 = turned_i + 0.274453 * luma / 0.587;
-    double a21 = 0.211456 + 0.522591 * 0.299 / 0.587, a22 = 0.311135 + 0.522591 * 0.114 / 0.587, b2 = turned_q + 0.522591 * luma / 0.587;
+    double a11 = 0.595716 + 0.274453 * 0.299 / 0.587, a12 = -0.321263 + 0.274453 * 0.114 / 0.587,
+        b1 = turned_i + 0.274453 * luma / 0.587;
+    double a21 = 0.211456 + 0.522591 * 0.299 / 0.587, a22 = 0.311135 + 0.522591 * 0.114 / 0.587,
+        b2 = turned_q + 0.522591 * luma / 0.587;
     double det = a11 * a22 - a12 * a21;
     v[0] = (b1 * a22 - b2 * a12) / det;
     v[2] = (a11 * b2 - a21 * b1) / det;
@@ -255,7 +260,8 @@ static void colour_ops_have_one_order(void **state)
 {
   (void)state;
   static picture p;
-  capl_augment_options options = {.saturation = {1.5f, 1.5f}, .contrast = {1.2f, 1.2f}, .brightness = {0.9f, 0.9f}, .invert = 1};
+  capl_augment_options options = {.saturation = {1.5f, 1.5f}, .contrast = {1.2f, 1.2f}, .brightness = {0.9f, 0.9f},
+                                  .invert = 1};
   double mean = capl_augment_mean(colours, AREA, 3);
   load(colours, 3, 1, &p);
   for (int i = 0; i < AREA; i++) {
@@ -350,7 +356,8 @@ static void mixup_is_a_weighted_sum_of_two_augmented_samples(void **state)
   assert_ok(capl_augment_image(&alone, first.seed, first.epoch, 9, other_colours, H, W, 3, two, NULL));
   capl_augment_result result = run_mixed(&options);
   assert_true(result.changed && result.mix > 0 && result.mix < 1);
-  for (int i = 0; i < AREA * 3; i++) assert_true(fabs(out[i] - (result.mix * one[i] + (1 - result.mix) * two[i])) < 0.51);
+  for (int i = 0; i < AREA * 3; i++)
+    assert_true(fabs(out[i] - (result.mix * one[i] + (1 - result.mix) * two[i])) < 0.51);
 }
 
 static void cutmix_takes_a_rectangle_from_the_other_sample(void **state)

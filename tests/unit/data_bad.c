@@ -1,5 +1,5 @@
-/* data_bad.c -- tests of what becomes of bad samples: the error that names them, stand-ins, the list, how many are too many.
-** SPDX-License-Identifier: Apache-2.0
+/* data_bad.c -- tests of what becomes of bad samples: the error that names them, stand-ins, the list, how many are too
+** many. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "data_loading.h"
@@ -27,13 +27,15 @@ static void stop_delivers_the_good_batches_and_then_names_the_file(void **state)
   (void)state;
   for (int workers = 0; workers <= 3; workers++) {
     capl_source *source = open_with_damage();
-    capl_loader *loader = make(capl_source_ref(source), &(capl_loader_options){.batch = 4, .workers = workers, .prefetch = 8});
+    capl_loader *loader = make(capl_source_ref(source),
+                               &(capl_loader_options){.batch = 4, .workers = workers, .prefetch = 8});
     char expected[600];
     capl_batch b;
     assert_ok(capl_loader_epoch(loader, 2));
     assert_ok(capl_loader_next(loader, &b));
     assert_int_equal(b.count, 4);
-    snprintf(expected, sizeof expected, "%s/%s: damaged PNG: the file ends too early", folder, capl_source_name(source, 7));
+    snprintf(expected, sizeof expected, "%s/%s: damaged PNG: the file ends too early", folder,
+             capl_source_name(source, 7));
     for (int again = 0; again < 2; again++) {
       assert_fails(capl_loader_next(loader, &b), CAPL_EFORMAT, expected);
       assert_string_equal(capl_error_last()->context, "sample 7, epoch 2");
@@ -51,7 +53,8 @@ static void skip_replaces_bad_samples_the_same_way_for_any_number_of_threads(voi
   uint64_t expected = 0;
   capl_source *source = open_with_damage();
   for (int workers = 0; workers <= 3; workers++) {
-    capl_loader_options options = {.batch = 16, .workers = workers, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP, .max_bad = 0.1};
+    capl_loader_options options = {.batch = 16, .workers = workers, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP,
+                                   .max_bad = 0.1};
     capl_loader *loader = make(capl_source_ref(source), &options);
     int samples;
     uint64_t hash = hash_epoch(loader, 1, &samples);
@@ -73,9 +76,11 @@ static void skip_lists_the_bad_files_in_order(void **state)
   (void)state;
   static const uint32_t ids[] = {7, 19, 23, 30};
   static const char *const reasons[] = {"damaged PNG: the file ends too early", "the file is empty",
-                                        "cannot be read: No such file or directory", "the file is GIF, not PNG or JPEG"};
+                                        "cannot be read: No such file or directory",
+                                        "the file is GIF, not PNG or JPEG"};
   capl_source *source = open_with_damage();
-  capl_loader_options options = {.batch = 16, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP, .max_bad = 0.1};
+  capl_loader_options options = {.batch = 16, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP,
+                                 .max_bad = 0.1};
   capl_loader *loader = make(capl_source_ref(source), &options);
   int samples;
   hash_epoch(loader, 1, &samples);
@@ -109,9 +114,11 @@ static void skip_gives_up_when_nothing_is_good(void **state)
 }
 
 /* What a loader tells when its source has too many bad samples. */
-static void check_failure(capl_source *source, int workers, double max_bad, int good, const char *expected, uint32_t listed)
+static void check_failure(capl_source *source, int workers, double max_bad, int good, const char *expected,
+                          uint32_t listed)
 {
-  capl_loader_options options = {.batch = 4, .workers = workers, .prefetch = 8, .on_error = CAPL_ON_ERROR_SKIP, .max_bad = max_bad};
+  capl_loader_options options = {.batch = 4, .workers = workers, .prefetch = 8, .on_error = CAPL_ON_ERROR_SKIP,
+                                 .max_bad = max_bad};
   capl_loader *loader = make(capl_source_ref(source), &options);
   capl_loader_stats stats;
   capl_batch b;
@@ -160,7 +167,8 @@ static void a_new_epoch_counts_its_bad_samples_anew(void **state)
 static void what_was_only_read_ahead_is_not_listed(void **state)
 {
   capl_source *source = open_with_damage();
-  capl_loader_options options = {.batch = 4, .workers = 3, .prefetch = 16, .on_error = CAPL_ON_ERROR_SKIP, .max_bad = 0.1};
+  capl_loader_options options = {.batch = 4, .workers = 3, .prefetch = 16, .on_error = CAPL_ON_ERROR_SKIP,
+                                 .max_bad = 0.1};
   capl_loader *loader = make(source, &options);
   capl_loader_stats stats;
   capl_batch b;

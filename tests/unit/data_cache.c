@@ -1,5 +1,5 @@
-/* data_cache.c -- tests of what a loader keeps between epochs: the same bytes from memory, from a file, after a restart, after
-** damage, after a kill; and what becomes of it when there is no room.
+/* data_cache.c -- tests of what a loader keeps between epochs: the same bytes from memory, from a file, after a
+** restart, after damage, after a kill; and what becomes of it when there is no room.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -21,7 +21,8 @@ static char cache_dir[300];
 static capl_loader_options options_of(capl_cache cache, int workers)
 {
   return (capl_loader_options){
-    .batch = 7, .workers = workers, .shuffle = true, .seed = 5, .augment = &augment, .cache = cache, .cache_dir = cache_dir};
+    .batch = 7, .workers = workers, .shuffle = true, .seed = 5, .augment = &augment, .cache = cache,
+    .cache_dir = cache_dir};
 }
 
 /* Two epochs of a new loader; source is given up. */
@@ -73,7 +74,8 @@ static void forget_cache(void)
 static void check_path(capl_loader *loader, const char *expected)
 {
   assert_ok(capl_loader_epoch(loader, 0));
-  if (!strstr(capl_loader_path(loader), expected)) fail_msg("\"%s\" is not in \"%s\"", expected, capl_loader_path(loader));
+  if (!strstr(capl_loader_path(loader), expected))
+    fail_msg("\"%s\" is not in \"%s\"", expected, capl_loader_path(loader));
 }
 
 /* ---- the same bytes -------------------------------------------------------------------------- */
@@ -143,7 +145,8 @@ static capl_source *open_fixed(int i)
   if (i >= 6) {
     const capl_scene_set set = {.seed = 3, .count = N_FILES, .fixed = true, .channels = 1};
     if (i == 6) assert_ok(capl_source_faces_new(64, &set, &source));
-    else assert_ok(capl_source_slider_new(&(capl_slider_options){.width = 240, .height = 120, .size_lo = 32 + 2 * i}, &set, &source));
+    else assert_ok(capl_source_slider_new(&(capl_slider_options){.width = 240, .height = 120, .size_lo = 32 + 2 * i},
+                                          &set, &source));
     return source;
   }
   capl_captcha *gen;
@@ -170,7 +173,8 @@ static void later_runs_find_what_a_generator_drew(void **state)
     assert_int_equal(stat(seen[i], &first), 0);
     check_same(open_fixed(i), &options, expected);
     assert_int_equal(stat(seen[i], &second), 0);
-    assert_true(first.st_ino == second.st_ino && first.st_mtim.tv_nsec == second.st_mtim.tv_nsec); /* nothing was written anew */
+    /* nothing was written anew */
+    assert_true(first.st_ino == second.st_ino && first.st_mtim.tv_nsec == second.st_mtim.tv_nsec);
     for (int k = 0; k < i; k++) assert_string_not_equal(seen[k], seen[i]);
   }
   forget_cache();
@@ -187,7 +191,8 @@ static void parts_of_a_folder_share_a_file(void **state)
     static uint64_t expected[2];
     for (int p = 0; p < 2; p++) {
       int samples;
-      capl_loader_options options = {.batch = 8, .workers = 2, .cache = cached ? CAPL_CACHE_DISK : CAPL_CACHE_NONE, .cache_dir = cache_dir};
+      capl_loader_options options = {.batch = 8, .workers = 2, .cache = cached ? CAPL_CACHE_DISK : CAPL_CACHE_NONE,
+                                     .cache_dir = cache_dir};
       assert_ok(capl_source_subset_new(all, ids[p], N_FILES / 2, &part[p]));
       capl_loader *loader = make(part[p], &options);
       for (uint64_t epoch = 0; epoch < 2; epoch++) {
@@ -434,13 +439,17 @@ static void caches_that_cannot_be_are_refused(void **state)
   capl_loader *loader;
   capl_source *fresh = open_generator(10, false);
   capl_loader_options options = {.batch = 4, .cache = CAPL_CACHE_RAM, .cache_dir = cache_dir};
-  assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE, "cache is ram, but the source gives other images in every epoch");
+  assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE,
+               "cache is ram, but the source gives other images in every epoch");
   options.cache = CAPL_CACHE_DISK;
-  assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE, "cache is disk, but the source gives other images in every epoch");
+  assert_fails(capl_loader_new(fresh, &options, &loader), CAPL_EVALUE,
+               "cache is disk, but the source gives other images in every epoch");
   capl_source *unknown = malloc(sizeof *unknown);
-  *unknown = (capl_source){.ops = &unknown_ops, .refs = 1, .count = 4, .width = 8, .height = 8, .channels = 1, .fixed = true};
+  *unknown = (capl_source){.ops = &unknown_ops, .refs = 1, .count = 4, .width = 8, .height = 8, .channels = 1,
+                           .fixed = true};
   loader = make(unknown, &options);
-  assert_fails(capl_loader_epoch(loader, 0), CAPL_EUNSUPPORTED, "cache is disk, but nothing tells whether these samples are those of another run");
+  assert_fails(capl_loader_epoch(loader, 0), CAPL_EUNSUPPORTED,
+               "cache is disk, but nothing tells whether these samples are those of another run");
   capl_loader_free(loader);
   capl_source_unref(fresh);
 }

@@ -53,7 +53,8 @@ static void an_unknown_preset_lists_the_known_ones(void **state)
   (void)state;
   capl_captcha *gen;
   assert_fails(capl_captcha_new("lepture2", NULL, &gen), CAPL_EVALUE,
-               "no captcha preset \"lepture2\"; there are: lepture, lepture-0.7.1, gd-security, seed-custom, mixed, gradient-curve, "
+               "no captcha preset \"lepture2\"; there are: lepture, lepture-0.7.1, gd-security, seed-custom, mixed, "
+               "gradient-curve, "
                "free");
 }
 
@@ -337,9 +338,11 @@ static void drawing_many_can_be_stopped(void **state)
 {
   (void)state;
   capl_captcha *gen = make("lepture");
-  assert_fails(capl_captcha_save(gen, 1, 1000000, in_folder("stopped"), 2, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
+  assert_fails(capl_captcha_save(gen, 1, 1000000, in_folder("stopped"), 2, stop_at_fourth), CAPL_EINTERRUPT,
+               "interrupted");
   asked = 0;
-  assert_fails(capl_captcha_pack(gen, 1, 1000000, in_folder("stopped-db"), 0, stop_at_fourth), CAPL_EINTERRUPT, "interrupted");
+  assert_fails(capl_captcha_pack(gen, 1, 1000000, in_folder("stopped-db"), 0, stop_at_fourth), CAPL_EINTERRUPT,
+               "interrupted");
   capl_captcha_unref(gen);
 }
 

@@ -75,9 +75,11 @@ static void endless_fields_and_records_are_refused(void **state)
   size_t size = CSV_FIELD_MAX + 100;
   char *text = malloc(size);
   memset(text, 'x', size);
-  assert_string_equal(cut(text, size, (csv_style){0}), "!t.csv:1: field 1 is longer than 1048576 bytes; is a quote missing?");
+  assert_string_equal(cut(text, size, (csv_style){0}),
+                      "!t.csv:1: field 1 is longer than 1048576 bytes; is a quote missing?");
   text[0] = '"';
-  assert_string_equal(cut(text, size, (csv_style){0}), "!t.csv:1: field 1 is longer than 1048576 bytes; is a quote missing?");
+  assert_string_equal(cut(text, size, (csv_style){0}),
+                      "!t.csv:1: field 1 is longer than 1048576 bytes; is a quote missing?");
   memset(text, ',', size);
   assert_string_equal(cut(text, size, (csv_style){0}), "!t.csv:1: has more than 4096 fields");
   free(text);

@@ -1,6 +1,6 @@
-/* data_damage.c -- tests of PNG files that are wrong although every checksum is right: chunks lost, doubled, moved, cut,
-** headers that contradict the pixels, bombs. Each kind of damage has a name and is either refused or, where nothing is lost
-** by it, read as the sound file is.
+/* data_damage.c -- tests of PNG files that are wrong although every checksum is right: chunks lost, doubled, moved,
+** cut, headers that contradict the pixels, bombs. Each kind of damage has a name and is either refused or, where
+** nothing is lost by it, read as the sound file is.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -109,7 +109,8 @@ static void assert_read(const chunks *c, const char *what)
   uint8_t *bytes;
   size_t size = put_together(c, &bytes);
   capl_image image = {0};
-  if (capl_image_decode(bytes, size, "x.png", 3, &image) != CAPL_OK) fail_msg("%s: %s", what, capl_error_last()->message);
+  if (capl_image_decode(bytes, size, "x.png", 3, &image) != CAPL_OK)
+    fail_msg("%s: %s", what, capl_error_last()->message);
   assert_memory_equal(image.pixels, pixels, sizeof pixels);
   capl_image_fini(&image);
   free(bytes);
@@ -196,7 +197,8 @@ static void every_wrong_header_is_an_error(void **state)
   (void)state;
   static const struct { int at, value; } bytes[] = {
     {8, 0}, {8, 1}, {8, 2}, {8, 3}, {8, 4}, {8, 5}, {8, 7}, {8, 9}, {8, 16}, {8, 17}, {8, 32}, {8, 255},
-    {9, 1}, {9, 3}, {9, 4}, {9, 5}, {9, 6}, {9, 7}, {9, 8}, {9, 255}, {10, 1}, {10, 255}, {11, 1}, {11, 64}, {12, 1}, {12, 2}, {12, 255}};
+    {9, 1}, {9, 3}, {9, 4}, {9, 5}, {9, 6}, {9, 7}, {9, 8}, {9, 255}, {10, 1}, {10, 255}, {11, 1}, {11, 64}, {12, 1},
+    {12, 2}, {12, 255}};
   for (size_t k = 0; k < sizeof bytes / sizeof *bytes; k++) {
     chunks c = sound();
     c.chunk[0].data[bytes[k].at] = (uint8_t)bytes[k].value;
@@ -226,7 +228,8 @@ static void pixels_cut_short_under_a_right_checksum_are_an_error(void **state)
   (void)state;
   chunks c = sound();
   uint32_t whole = c.chunk[1].size;
-  for (uint32_t keep = 0; keep + 5 < whole; keep += whole / 40 + 1) { /* the last four bytes are a checksum of deflate's own */
+  /* the last four bytes are a checksum of deflate's own */
+  for (uint32_t keep = 0; keep + 5 < whole; keep += whole / 40 + 1) {
     c.chunk[1].size = c.chunk[1].told = keep;
     assert_refused(&c, "pixels", (int)keep);
   }

@@ -95,7 +95,8 @@ static draw_turn random_ink(int8_t *strips)
   int n = (t.ink_w + 2) / 2 + 1;
   static int8_t pixel[128][128];
   for (int y = 0; y < 128; y++) {
-    for (int x = 0; x < 128; x++) pixel[y][x] = (int8_t)(between(0, 2) ? (between(0, 1) ? 127 : -128) : between(-128, 127));
+    for (int x = 0; x < 128; x++)
+      pixel[y][x] = (int8_t)(between(0, 2) ? (between(0, 1) ? 127 : -128) : between(-128, 127));
   }
   for (int strip = 0; strip < n; strip++) {
     for (int y = 0; y < t.ink_h + 10; y++) {
@@ -117,7 +118,8 @@ static void set_angle(draw_turn *t, double angle)
 }
 
 /* Everything that happens to a letter, into dest of 64 columns of SIDE. */
-static void draw_letter(const draw_kernels *set, const draw_turn *turn, draw_sheet sheet, draw_place place, int16_t *dest)
+static void draw_letter(const draw_kernels *set, const draw_turn *turn, draw_sheet sheet, draw_place place,
+                        int16_t *dest)
 {
   int16_t *plane = draw_room((SIDE + TAPS) * SIDE * 2), *other = draw_room((SIDE + TAPS) * SIDE * 2);
   draw_taps across = room_for_taps(), down = room_for_taps();
@@ -148,7 +150,8 @@ static void a_letter_is_the_same_everywhere(void **state)
     draw_sheet sheet = {.width = between(8, SIDE - 1), .height = between(8, SIDE - 1)};
     for (int a = 0; a < DRAW_ALPHAS; a++) cover[a] = (int16_t)(a ? between(-8000, 24576) : 0);
     double w = sheet.width, h = sheet.height;
-    draw_place place = {.x1 = between(1, 64), .y0 = between(0, 5), .y1 = between(6, 100), .cover = cover, .dest_step = SIDE};
+    draw_place place = {.x1 = between(1, 64), .y0 = between(0, 5), .y1 = between(6, 100), .cover = cover,
+                        .dest_step = SIDE};
     place.u = (draw_map){real_between(-5, 5), w / place.x1, real_between(-0.3, 0.3), real_between(-0.005, 0.005)};
     place.v = (draw_map){real_between(-5, 5), real_between(-0.3, 0.3), h / 100, real_between(-0.005, 0.005)};
     for (int i = 0; i < 64 * SIDE; i++) expected[i] = dest[i] = 0;
@@ -197,7 +200,8 @@ static void a_plane_is_the_same_everywhere(void **state)
     for (int s = 1; s < n; s++) {
       memset(pixels, 0, sizeof pixels);
       paint_plane(set[s], canvas, from, width, height, channels, pixels);
-      if (memcmp(pixels, expected, (size_t)(width * height * channels))) fail_msg("round %d: %s differs from plain", round, set[s]->isa);
+      if (memcmp(pixels, expected, (size_t)(width * height * channels)))
+        fail_msg("round %d: %s differs from plain", round, set[s]->isa);
     }
   }
   free(canvas);
@@ -215,7 +219,8 @@ static void nothing_becomes_the_background_and_full_coverage_the_ink(void **stat
       for (int i = 0; i < 200 * SIDE; i++) canvas[i] = full ? DRAW_INK : 0;
       paint_plane(set[s], canvas, 150, 100, 40, 3, pixels);
       static const uint8_t colour[2][3] = {{238, 246, 255}, {10, 105, 200}};
-      for (int i = 0; i < 100 * 40 * 3; i++) assert_in_range(pixels[i] + 1, colour[full][i % 3], colour[full][i % 3] + 2);
+      for (int i = 0; i < 100 * 40 * 3; i++)
+        assert_in_range(pixels[i] + 1, colour[full][i % 3], colour[full][i % 3] + 2);
     }
   }
   free(canvas);

@@ -60,7 +60,8 @@ static void check_row(const capl_source *source, const capl_batch *b, uint32_t e
     size_t count = capl_field_count(field);
     for (size_t at = 0; at < count; at++) {
       size_t place = (size_t)row * count + at;
-      float got = field->kind == CAPL_FIELD_MASK ? ((const uint8_t *)b->field[i])[place] : ((const float *)b->field[i])[place];
+      float got = field->kind == CAPL_FIELD_MASK ? ((const uint8_t *)b->field[i])[place]
+          : ((const float *)b->field[i])[place];
       assert_true(got == expected(epoch, b->ids[row], i, at));
     }
   }

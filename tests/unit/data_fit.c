@@ -23,16 +23,20 @@ static void resizing_agrees_with_pillow_within_one_level(void **state)
     int in_width, in_height, channels, width, height;
     uint8_t expected[64];
   } cases[] = {
-    {5, 3, 1, 8, 4, {0, 10, 36, 58, 82, 105, 131, 147, 32, 47, 76, 100, 131, 168, 198, 214, 85, 103, 135, 170, 164, 126, 150, 172, 122, 141, 175, 225, 161, 5, 15, 48}},
+    {5, 3, 1, 8, 4, {0, 10, 36, 58, 82, 105, 131, 147, 32, 47, 76, 100, 131, 168, 198, 214, 85, 103, 135, 170, 164, 126,
+                     150, 172, 122, 141, 175, 225, 161, 5, 15, 48}},
     {9, 7, 1, 4, 3, {80, 135, 124, 107, 159, 107, 130, 142, 129, 155, 105, 116}},
-    {4, 4, 3, 3, 6, {3, 20, 37, 52, 69, 86, 99, 116, 133, 33, 50, 67, 83, 100, 117, 146, 163, 180, 79, 96, 114, 138, 155, 174, 169, 186, 203, 120, 137, 158, 197, 214, 239, 76, 93, 109, 175, 192, 168, 170, 187, 132, 52, 69, 94, 213, 230, 164, 128, 145, 16, 58, 75, 108}},
+    {4, 4, 3, 3, 6, {3, 20, 37, 52, 69, 86, 99, 116, 133, 33, 50, 67, 83, 100, 117, 146, 163, 180, 79, 96, 114, 138,
+                     155, 174, 169, 186, 203, 120, 137, 158, 197, 214, 239, 76, 93, 109, 175, 192, 168, 170, 187, 132,
+                     52, 69, 94, 213, 230, 164, 128, 145, 16, 58, 75, 108}},
     {12, 2, 1, 12, 1, {31, 70, 110, 149, 189, 100, 140, 51, 91, 130, 170, 81}},
   };
   for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
     uint8_t in[256], out[64];
     int n = cases[k].width * cases[k].height * cases[k].channels, off = 0;
     fill(in, cases[k].in_width, cases[k].in_height, cases[k].channels);
-    assert_ok(resize_image(in, cases[k].in_width, cases[k].in_height, cases[k].channels, cases[k].width, cases[k].height, out));
+    assert_ok(resize_image(in, cases[k].in_width, cases[k].in_height, cases[k].channels, cases[k].width,
+                           cases[k].height, out));
     for (int i = 0; i < n; i++) {
       assert_in_range(out[i] + 1 - cases[k].expected[i], 0, 2);
       off += out[i] != cases[k].expected[i];

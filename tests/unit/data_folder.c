@@ -22,8 +22,8 @@ static int make_files(void **state)
   for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
     if (mkdir(in_folder(folders[i]), 0777) != 0) return -1;
   }
-  static const char *const files[] = {"set/zz_1.png", "set/AB_1.PNG", "set/b/aa_2.png", "set/b/deep/Q_1.png", "set/b.png",
-                                      "set/.hidden/no.png", "set/.no.png"};
+  static const char *const files[] = {"set/zz_1.png", "set/AB_1.PNG", "set/b/aa_2.png", "set/b/deep/Q_1.png",
+                                      "set/b.png", "set/.hidden/no.png", "set/.no.png"};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) write_image(files[i], 8, 6);
   write_bytes(in_folder("set/readme.txt"), "x", 1);
   return symlink(in_folder("set"), in_folder("set/b/loop")) == 0 ? 0 : -1;
@@ -61,12 +61,14 @@ static void a_folder_that_cannot_be_used_is_named(void **state)
 {
   (void)state;
   capl_source *source;
-  assert_fails(capl_source_folder_new("/no/such", NULL, &source), CAPL_EIO, "/no/such: cannot be listed: No such file or directory");
-  assert_fails(capl_source_folder_new(in_folder("empty"), NULL, &source), CAPL_EVALUE, said("%s/empty: holds no *.png, *.jpg or *.jpeg file"));
+  assert_fails(capl_source_folder_new("/no/such", NULL, &source), CAPL_EIO,
+               "/no/such: cannot be listed: No such file or directory");
+  assert_fails(capl_source_folder_new(in_folder("empty"), NULL, &source), CAPL_EVALUE,
+               said("%s/empty: holds no *.png, *.jpg or *.jpeg file"));
   assert_fails(capl_source_folder_new(in_folder("set"), &(capl_folder_options){.width = 8}, &source), CAPL_EVALUE,
                said("%s/set: image size is 8 x 0 px; give both sides, or neither"));
-  assert_fails(capl_source_folder_new(in_folder("set"), &(capl_folder_options){.charset = "a", .length = 40}, &source), CAPL_EVALUE,
-               said("%s/set: label length is 40; it must be 1..32"));
+  assert_fails(capl_source_folder_new(in_folder("set"), &(capl_folder_options){.charset = "a", .length = 40}, &source),
+               CAPL_EVALUE, said("%s/set: label length is 40; it must be 1..32"));
 }
 
 static void images_that_are_not_read_are_counted(void **state)
@@ -116,12 +118,15 @@ static void a_label_that_does_not_fit_names_the_file_and_the_character(void **st
   capl_source *source = open_set(&(capl_folder_options){.charset = "A-Z", .length = 3});
   uint8_t pixels[48];
   int32_t labels[3];
-  const char *outside = "%s/set/b.png: label \"AaB\" has 'a' at position 2, which is not in the charset ABCDEFGHIJKLMNOPQRSTUVWXYZ (it has 'A')";
+  const char *outside = "%s/set/b.png: label \"AaB\" has 'a' at position 2, which is not in the charset "
+                        "ABCDEFGHIJKLMNOPQRSTUVWXYZ (it has 'A')";
   assert_fails(capl_source_set_label(source, 1, "AaB"), CAPL_EVALUE, said(outside));
-  assert_fails(capl_source_read(source, 0, 1, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_EVALUE, said(outside));
+  assert_fails(capl_source_read(source, 0, 1, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_EVALUE,
+               said(outside));
   assert_fails(capl_source_set_label(source, 1, "AB"), CAPL_EVALUE,
                said("%s/set/b.png: label \"AB\" has 2 characters; expected 3"));
-  assert_fails(capl_source_read(source, 0, 2, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_ESTATE, said("%s/set/b/aa_2.png: has no label"));
+  assert_fails(capl_source_read(source, 0, 2, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_ESTATE,
+               said("%s/set/b/aa_2.png: has no label"));
   assert_fails(capl_source_set_label(source, 5, "ABC"), CAPL_EVALUE, "sample 5 does not exist; the source has 5");
   capl_source_unref(source);
   source = open_set(NULL);
@@ -165,7 +170,8 @@ static void a_broken_first_file_says_how_to_go_on(void **state)
   cut_file(in_folder("set/AB_1.PNG"), 20);
   assert_fails(capl_source_folder_new(in_folder("set"), NULL, &source), CAPL_EFORMAT,
                said("%s/set/AB_1.PNG: damaged PNG: the file ends too early"));
-  assert_string_equal(capl_error_last()->hint, "the first file sets the image size; repair it, or give width and height");
+  assert_string_equal(capl_error_last()->hint,
+                      "the first file sets the image size; repair it, or give width and height");
   source = open_set(&(capl_folder_options){.width = 8, .height = 6});
   capl_source_unref(source);
   write_image("set/AB_1.PNG", 8, 6);

@@ -1,5 +1,5 @@
-/* data_jpeg.c -- tests of the JPEG reader. The files are written here by libjpeg in all the ways that occur, then damaged.
-** SPDX-License-Identifier: Apache-2.0
+/* data_jpeg.c -- tests of the JPEG reader. The files are written here by libjpeg in all the ways that occur, then
+** damaged. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "data_files.h"
@@ -35,7 +35,8 @@ static uint8_t level(int x, int y, int c)
 
 static void put_orientation(struct jpeg_compress_struct *jpeg, int orientation)
 {
-  uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0};
+  uint8_t exif[] = {'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1, 0x01, 0x12, 0, 3, 0, 0, 0, 1, 0, 0, 0,
+                    0, 0, 0, 0, 0};
   exif[25] = (uint8_t)orientation;
   jpeg_write_marker(jpeg, JPEG_APP0 + 1, exif, sizeof exif);
 }
@@ -63,7 +64,8 @@ static file make(look l)
   uint8_t *row = calloc(jpeg.image_width, 4);
   while (jpeg.next_scanline < jpeg.image_height) {
     for (int x = 0; x < (int)jpeg.image_width; x++)
-      for (int c = 0; c < jpeg.input_components; c++) row[x * jpeg.input_components + c] = level(x, (int)jpeg.next_scanline, c);
+      for (int c = 0; c < jpeg.input_components; c++)
+        row[x * jpeg.input_components + c] = level(x, (int)jpeg.next_scanline, c);
     JSAMPROW rows = row;
     jpeg_write_scanlines(&jpeg, &rows, 1);
   }
@@ -103,7 +105,8 @@ static void check_colour(look l)
   assert_ok(capl_image_decode(f.bytes, f.size, "a.jpg", 1, &image));
   assert_int_equal(image.channels, 1);
   for (int i = 0; i < W * H; i++)
-    assert_near(image.pixels[i], (int)(0.299 * level(i % W, i / W, 0) + 0.587 * level(i % W, i / W, 1) + 0.114 * level(i % W, i / W, 2)), 3);
+    assert_near(image.pixels[i], (int)(0.299 * level(i % W, i / W, 0) + 0.587 * level(i % W, i / W, 1)
+                                       + 0.114 * level(i % W, i / W, 2)), 3);
   capl_image_fini(&image);
   free(f.bytes);
 }
@@ -207,7 +210,8 @@ static void kinds_that_are_not_read_are_named(void **state)
   (void)state;
   file f = make((look){.colours = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE, .arithmetic = true});
   assert_refused(&f, CAPL_EFORMAT, "a.jpg: JPEG with arithmetic coding, which is not read");
-  assert_string_equal(capl_error_last()->hint, "convert it first, for example with ImageMagick: convert a.jpg PNG:NEW.png");
+  assert_string_equal(capl_error_last()->hint,
+                      "convert it first, for example with ImageMagick: convert a.jpg PNG:NEW.png");
   free(f.bytes);
   f = make((look){.colours = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE});
   unsigned char *frame = frame_of(&f);
@@ -266,7 +270,8 @@ static void check_cut(look l)
     unsigned char *bytes = malloc(keep + 1); /* exactly as long, so that reading past it is seen */
     memcpy(bytes, f.bytes, keep);
     bytes = realloc(bytes, keep ? keep : 1);
-    if (capl_image_decode(bytes, keep, "a.jpg", 0, &image) != CAPL_EFORMAT) fail_msg("%lu of %lu bytes are taken for an image", keep, f.size);
+    if (capl_image_decode(bytes, keep, "a.jpg", 0, &image) != CAPL_EFORMAT)
+      fail_msg("%lu of %lu bytes are taken for an image", keep, f.size);
     assert_memory_equal(capl_error_last()->message, "a.jpg: ", 7);
     free(bytes);
   }
@@ -309,14 +314,19 @@ static void other_kinds_are_named(void **state)
 {
   (void)state;
   capl_image image = {0};
-  assert_fails(capl_image_decode("GIF89a", 6, "a.png", 1, &image), CAPL_EFORMAT, "a.png: the file is GIF, not PNG or JPEG");
-  assert_fails(capl_image_decode("RIFF....WEBPVP8 ", 16, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is WebP, not PNG or JPEG");
-  assert_fails(capl_image_decode("BM......", 8, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is BMP, not PNG or JPEG");
+  assert_fails(capl_image_decode("GIF89a", 6, "a.png", 1, &image), CAPL_EFORMAT,
+               "a.png: the file is GIF, not PNG or JPEG");
+  assert_fails(capl_image_decode("RIFF....WEBPVP8 ", 16, "a.jpg", 1, &image), CAPL_EFORMAT,
+               "a.jpg: the file is WebP, not PNG or JPEG");
+  assert_fails(capl_image_decode("BM......", 8, "a.jpg", 1, &image), CAPL_EFORMAT,
+               "a.jpg: the file is BMP, not PNG or JPEG");
   assert_fails(capl_image_decode("", 0, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is empty");
-  assert_fails(capl_image_decode("captcha", 7, "a.jpg", 1, &image), CAPL_EFORMAT, "a.jpg: the file is no PNG or JPEG; it starts with 63 61 70 74 63 68 61");
+  assert_fails(capl_image_decode("captcha", 7, "a.jpg", 1, &image), CAPL_EFORMAT,
+               "a.jpg: the file is no PNG or JPEG; it starts with 63 61 70 74 63 68 61");
   file f = make((look){.colours = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE});
   assert_fails(capl_png_decode(f.bytes, f.size, "a.png", 1, &image), CAPL_EFORMAT, "a.png: the file is JPEG, not PNG");
-  assert_fails(capl_image_decode(f.bytes, f.size, "a.png", 2, &image), CAPL_EVALUE, "a.png: channels must be 0, 1 or 3, not 2");
+  assert_fails(capl_image_decode(f.bytes, f.size, "a.png", 2, &image), CAPL_EVALUE,
+               "a.png: channels must be 0, 1 or 3, not 2");
   free(f.bytes);
   capl_image_fini(&image);
 }

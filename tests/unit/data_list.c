@@ -22,7 +22,8 @@ static const char *lines_of(const char *name, const char *text, const capl_list_
   for (uint32_t i = 0; i < l.path.count; i++) {
     const char *label = texts_get(&l.label, i);
     size_t used = strlen(out);
-    snprintf(out + used, sizeof out - used, "%s%s=%s@%u", i ? " " : "", texts_get(&l.path, i), label ? label : "-", l.line[i]);
+    snprintf(out + used, sizeof out - used, "%s%s=%s@%u", i ? " " : "", texts_get(&l.path, i), label ? label : "-",
+             l.line[i]);
   }
   list_lines_fini(&l);
   return out;
@@ -37,8 +38,10 @@ static void each_format_gives_paths_and_labels(void **state)
 {
   (void)state;
   assert_lines("a.tsv", "a.png\t7K0Q\nb/c.jpg\tX Y\n", "a.png=7K0Q@1 b/c.jpg=X Y@2");
-  assert_lines("a.jsonl", "{\"path\": \"a.png\", \"label\": \"7K\"}\n{\"text\": \"\\u0042\", \"file\": \"b.png\"}", "a.png=7K@1 b.png=B@2");
-  assert_lines("a.csv", "id,path,label\n1,a.png,7K\n2,\"b,c.png\",\"say \"\"hi\"\"\"\n", "a.png=7K@2 b,c.png=say \"hi\"@3");
+  assert_lines("a.jsonl", "{\"path\": \"a.png\", \"label\": \"7K\"}\n{\"text\": \"\\u0042\", \"file\": \"b.png\"}",
+               "a.png=7K@1 b.png=B@2");
+  assert_lines("a.csv", "id,path,label\n1,a.png,7K\n2,\"b,c.png\",\"say \"\"hi\"\"\"\n",
+               "a.png=7K@2 b,c.png=say \"hi\"@3");
   assert_lines("a.csv", "text,filename\nT,a.png\n", "a.png=T@2");
 }
 
@@ -80,13 +83,18 @@ static void each_mistake_is_named_with_its_line(void **state)
     {"a.tsv", "", CAPL_EVALUE, "a.tsv: names no image"},
     {"a.tsv", "\n\n", CAPL_EVALUE, "a.tsv: names no image"},
     {"a.tsv", "\xff\xfe" "a", CAPL_EFORMAT, "a.tsv is text in UTF-16; save it as UTF-8"},
-    {"a.jsonl", "{\"path\": \"a.png\", \"label\": \"A\"}\n{\"path\": \n", CAPL_EFORMAT, "a.jsonl:2: broken JSON at column 9"},
-    {"a.jsonl", "[1]\n", CAPL_EFORMAT, "a.jsonl:1: is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}"},
+    {"a.jsonl", "{\"path\": \"a.png\", \"label\": \"A\"}\n{\"path\": \n", CAPL_EFORMAT,
+     "a.jsonl:2: broken JSON at column 9"},
+    {"a.jsonl", "[1]\n", CAPL_EFORMAT,
+     "a.jsonl:1: is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}"},
     {"a.jsonl", "{\"label\": \"A\"}\n", CAPL_EFORMAT, "a.jsonl:1: has no key \"path\""},
     {"a.jsonl", "{\"path\": \"a.png\"}\n", CAPL_EFORMAT, "a.jsonl:1: has no key \"label\""},
-    {"a.jsonl", "{\"path\": 7, \"label\": \"A\"}\n", CAPL_EFORMAT, "a.jsonl:1: \"path\" is no text; write \"path\": \"a.png\""},
-    {"a.jsonl", "{\"path\": \"a.png\", \"label\": 42}\n", CAPL_EFORMAT, "a.jsonl:1: \"label\" is no text; write \"label\": \"0042\""},
-    {"a.jsonl", "{\"path\": \"a\\u0000.png\", \"label\": \"A\"}\n", CAPL_EFORMAT, "a.jsonl:1: JSON with a zero byte in a text at column 13"},
+    {"a.jsonl", "{\"path\": 7, \"label\": \"A\"}\n", CAPL_EFORMAT,
+     "a.jsonl:1: \"path\" is no text; write \"path\": \"a.png\""},
+    {"a.jsonl", "{\"path\": \"a.png\", \"label\": 42}\n", CAPL_EFORMAT,
+     "a.jsonl:1: \"label\" is no text; write \"label\": \"0042\""},
+    {"a.jsonl", "{\"path\": \"a\\u0000.png\", \"label\": \"A\"}\n", CAPL_EFORMAT,
+     "a.jsonl:1: JSON with a zero byte in a text at column 13"},
     {"a.jsonl", "{\"path\": \"a\", \"label\": \"A\"} x\n", CAPL_EFORMAT, "a.jsonl:1: broken JSON at column 29"},
     {"a.csv", "id,label\n1,A\n", CAPL_EFORMAT, "a.csv:1: no column is called path; there are: id, label"},
     {"a.csv", "path,id\na.png,1\n", CAPL_EFORMAT, "a.csv:1: no column is called label; there are: path, id"},
@@ -98,7 +106,8 @@ static void each_mistake_is_named_with_its_line(void **state)
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     list_lines l = {0};
-    assert_fails(list_lines_parse(cases[i].text, strlen(cases[i].text), cases[i].name, &defaults, true, &l), cases[i].code, cases[i].message);
+    assert_fails(list_lines_parse(cases[i].text, strlen(cases[i].text), cases[i].name, &defaults, true, &l),
+                 cases[i].code, cases[i].message);
     list_lines_fini(&l);
   }
 }
@@ -115,7 +124,8 @@ static void a_byte_of_zero_and_endless_lines_are_named(void **state)
   assert_fails(list_lines_parse(text, 3 << 20, "a.tsv", &defaults, true, &l), CAPL_EFORMAT,
                "a.tsv:1: field 1 is longer than 1048576 bytes; is a quote missing?");
   list_lines_fini(&l);
-  assert_fails(list_lines_parse(text, 5000, "a.tsv", &defaults, false, &l), CAPL_EFORMAT, "a.tsv:1: the path is longer than 4095 bytes");
+  assert_fails(list_lines_parse(text, 5000, "a.tsv", &defaults, false, &l), CAPL_EFORMAT,
+               "a.tsv:1: the path is longer than 4095 bytes");
   list_lines_fini(&l);
   free(text);
 }
@@ -146,7 +156,8 @@ static void a_list_cut_anywhere_is_read_or_refused(void **state)
 
 static int make_files(void **state)
 {
-  if (make_folder(state) != 0 || mkdir(in_folder("sets"), 0777) != 0 || mkdir(in_folder("sets/b"), 0777) != 0) return -1;
+  if (make_folder(state) != 0 || mkdir(in_folder("sets"), 0777) != 0 || mkdir(in_folder("sets/b"), 0777) != 0)
+    return -1;
   static uint8_t pixels[6][8];
   for (int i = 0; i < 48; i++) pixels[i / 8][i % 8] = (uint8_t)(i * 5);
   static const char *const files[] = {"sets/a.png", "sets/b/c.png", "d.png"};
@@ -184,7 +195,8 @@ static void paths_begin_at_the_folder_of_the_list(void **state)
   snprintf(list, sizeof list, "b/c.png\tAB\na.png\tCD\n%s/d.png\tEF\n", folder);
   write_list("sets/list.tsv", list);
   capl_source *source;
-  assert_ok(capl_source_list_new(in_folder("sets/list.tsv"), &(capl_list_options){.images = {.charset = "A-F", .length = 2}}, &source));
+  assert_ok(capl_source_list_new(in_folder("sets/list.tsv"),
+                                 &(capl_list_options){.images = {.charset = "A-F", .length = 2}}, &source));
   assert_int_equal(capl_source_count(source), 3);
   for (uint32_t i = 0; i < 3; i++) assert_int_equal(first_pixel(source, i), i == 0 ? 1 : i == 1 ? 0 : 2);
   assert_string_equal(capl_source_name(source, 0), "b/c.png");
@@ -211,10 +223,13 @@ static void what_is_wrong_with_an_image_is_told_with_list_and_line(void **state)
   uint8_t pixels[48];
   int32_t labels[2];
   capl_sample to = {.pixels = pixels, .labels = labels};
-  assert_fails(capl_source_read(source, 0, 1, &to), CAPL_EIO, said("%1$s/sets/wrong.tsv:3: %1$s/sets/none.png: cannot be read: No such file or directory"));
+  assert_fails(capl_source_read(source, 0, 1, &to), CAPL_EIO,
+               said("%1$s/sets/wrong.tsv:3: %1$s/sets/none.png: cannot be read: No such file or directory"));
   assert_fails(capl_source_read(source, 0, 2, &to), CAPL_EVALUE,
-               said("%1$s/sets/wrong.tsv:4: %1$s/sets/a.png: label \"ab\" has 'a' at position 1, which is not in the charset ABCDEF (it has 'A')"));
-  assert_fails(capl_source_check_label(source, 3), CAPL_EVALUE, said("%1$s/sets/wrong.tsv:5: %1$s/sets/a.png: label \"ABC\" has 3 characters; expected 2"));
+               said("%1$s/sets/wrong.tsv:4: %1$s/sets/a.png: label \"ab\" has 'a' at position 1, which is not in the "
+                    "charset ABCDEF (it has 'A')"));
+  assert_fails(capl_source_check_label(source, 3), CAPL_EVALUE,
+               said("%1$s/sets/wrong.tsv:5: %1$s/sets/a.png: label \"ABC\" has 3 characters; expected 2"));
   capl_source_unref(source);
   write_list("sets/gif.tsv", "b/broken.png\tAB\n");
   assert_fails(capl_source_list_new(in_folder("sets/gif.tsv"), &options, &source), CAPL_EFORMAT,
@@ -222,12 +237,16 @@ static void what_is_wrong_with_an_image_is_told_with_list_and_line(void **state)
   write_list("sets/small.tsv", "a.png\tAB\n");
   options.images.width = options.images.height = 9;
   assert_ok(capl_source_list_new(in_folder("sets/small.tsv"), &options, &source));
-  assert_fails(capl_source_read(source, 0, 0, &to), CAPL_ESHAPE, said("%1$s/sets/small.tsv:1: %1$s/sets/a.png: the image is 8 x 6 px; expected 9 x 9"));
+  assert_fails(capl_source_read(source, 0, 0, &to), CAPL_ESHAPE,
+               said("%1$s/sets/small.tsv:1: %1$s/sets/a.png: the image is 8 x 6 px; expected 9 x 9"));
   capl_source_unref(source);
-  assert_fails(capl_source_list_new(in_folder("none.tsv"), NULL, &source), CAPL_EIO, said("%s/none.tsv: cannot be opened: No such file or directory"));
-  assert_fails(capl_source_list_new(in_folder("sets"), NULL, &source), CAPL_EIO, said("%s/sets: is a folder, not a file"));
+  assert_fails(capl_source_list_new(in_folder("none.tsv"), NULL, &source), CAPL_EIO,
+               said("%s/none.tsv: cannot be opened: No such file or directory"));
+  assert_fails(capl_source_list_new(in_folder("sets"), NULL, &source), CAPL_EIO,
+               said("%s/sets: is a folder, not a file"));
   assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
-  assert_fails(capl_source_list_new(in_folder("pipe"), NULL, &source), CAPL_EIO, said("%s/pipe: is a pipe or device, not a file"));
+  assert_fails(capl_source_list_new(in_folder("pipe"), NULL, &source), CAPL_EIO,
+               said("%s/pipe: is a pipe or device, not a file"));
 }
 
 /* Bytes of memory in use that malloc gave out. */
@@ -251,7 +270,8 @@ static void a_million_lines_take_some_dozen_bytes_each(void **state)
   assert_int_equal(fclose(f), 0);
   size_t before = resident();
   capl_source *source;
-  assert_ok(capl_source_list_new(in_folder("sets/million.tsv"), &(capl_list_options){.images = {.charset = "0-9", .length = 6}}, &source));
+  assert_ok(capl_source_list_new(in_folder("sets/million.tsv"),
+                                 &(capl_list_options){.images = {.charset = "0-9", .length = 6}}, &source));
   size_t taken = resident() - before;
   assert_int_equal(capl_source_count(source), LINES);
   assert_string_equal(capl_source_text(source, 765432), "765432");

@@ -1,5 +1,5 @@
-/* data_lmdb.c -- tests of databases: there and back, what is wrong with one, and readers that die, hang or talk nonsense.
-** SPDX-License-Identifier: Apache-2.0
+/* data_lmdb.c -- tests of databases: there and back, what is wrong with one, and readers that die, hang or talk
+** nonsense. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "data_files.h"
@@ -142,7 +142,8 @@ static void a_folder_of_files_is_packed_as_it_is(void **state)
     assert_ok(capl_source_set_text(source, i, text));
   }
   assert_ok(capl_lmdb_pack(source, in_folder("packed"), NULL));
-  assert_fails(capl_lmdb_pack(source, in_folder("packed"), NULL), CAPL_EIO, said("%s/packed: is there already; a database is only written anew"));
+  assert_fails(capl_lmdb_pack(source, in_folder("packed"), NULL), CAPL_EIO,
+               said("%s/packed: is there already; a database is only written anew"));
   capl_source_unref(source);
   assert_ok(capl_source_lmdb_new(in_folder("packed"), &digits, &source));
   check_samples(source);
@@ -170,8 +171,10 @@ static void what_is_not_committed_leaves_nothing(void **state)
   capl_lmdb_writer *w;
   assert_ok(capl_lmdb_create(in_folder("half"), &w));
   assert_ok(append(w, 0, true));
-  assert_fails(append(w, 1, false), CAPL_EVALUE, said("%s/half: record 2 has no label, the records before it have one"));
-  assert_fails(capl_lmdb_append(w, "x", 0, "a"), CAPL_EVALUE, said("%s/half: record 2: an image has 1 byte to 64 MiB, not 0 bytes"));
+  assert_fails(append(w, 1, false), CAPL_EVALUE,
+               said("%s/half: record 2 has no label, the records before it have one"));
+  assert_fails(capl_lmdb_append(w, "x", 0, "a"), CAPL_EVALUE,
+               said("%s/half: record 2: an image has 1 byte to 64 MiB, not 0 bytes"));
   capl_lmdb_free(w);
   assert_ok(capl_lmdb_create(in_folder("half"), &w));
   assert_fails(capl_lmdb_commit(w), CAPL_EVALUE, said("%s/half: no record was written"));
@@ -215,19 +218,25 @@ static void what_is_no_database_is_told_from_one(void **state)
 {
   (void)state;
   capl_source *source;
-  assert_fails(capl_source_lmdb_new(in_folder("none"), NULL, &source), CAPL_EIO, said("%s/none: cannot be opened: No such file or directory"));
+  assert_fails(capl_source_lmdb_new(in_folder("none"), NULL, &source), CAPL_EIO,
+               said("%s/none: cannot be opened: No such file or directory"));
   assert_int_equal(mkdir(in_folder("empty"), 0777), 0);
-  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT, said("%s/empty: is no LMDB database: the folder has no file data.mdb"));
-  assert_string_equal(capl_error_last()->hint, "data.folder reads folders of image files, data.list those that a list names");
+  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT,
+               said("%s/empty: is no LMDB database: the folder has no file data.mdb"));
+  assert_string_equal(capl_error_last()->hint,
+                      "data.folder reads folders of image files, data.list those that a list names");
   write_bytes(in_folder("empty/data.mdb"), "", 0);
-  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT, said("%s/empty: is no LMDB database: the file is empty"));
+  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT,
+               said("%s/empty: is no LMDB database: the file is empty"));
   static const char text[] = "this is a text, not a database of any kind";
   write_bytes(in_folder("empty/data.mdb"), text, sizeof text);
   assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT,
-               said("%s/empty: is no LMDB database: its header is invalid, or it was written on another kind of machine"));
+               said("%s/empty: is no LMDB database: its header is invalid, or it was written on another kind of "
+                    "machine"));
   assert_int_equal(unlink(in_folder("empty/data.mdb")), 0);
   assert_int_equal(mkfifo(in_folder("empty/data.mdb"), 0600), 0);
-  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT, said("%s/empty: is no LMDB database: data.mdb is no file"));
+  assert_fails(capl_source_lmdb_new(in_folder("empty"), NULL, &source), CAPL_EFORMAT,
+               said("%s/empty: is no LMDB database: data.mdb is no file"));
 }
 
 /* Replaces each occurrence of one text in a file by another of the same length. */
@@ -237,7 +246,8 @@ static int replace(const char *name, const char *from, const char *to)
   FILE *f = fopen(in_folder(name), "r+");
   size_t size = fread(bytes, 1, sizeof bytes, f);
   int n = 0;
-  for (char *p = bytes; (p = memmem(p, size - (size_t)(p - bytes), from, strlen(from))); p += strlen(from), n++) memcpy(p, to, strlen(to));
+  for (char *p = bytes; (p = memmem(p, size - (size_t)(p - bytes), from, strlen(from))); p += strlen(from), n++)
+    memcpy(p, to, strlen(to));
   rewind(f);
   fwrite(bytes, 1, size, f);
   fclose(f);
@@ -250,27 +260,33 @@ static void records_that_are_missing_or_too_many_are_named(void **state)
   capl_source *source;
   make_database("wrong", COUNT, true);
   assert_true(replace("wrong/data.mdb", "num-samples30", "num-samples31") > 0);
-  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT, said("%s/wrong: image-000000031 is missing; num-samples says 31"));
+  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
+               said("%s/wrong: image-000000031 is missing; num-samples says 31"));
   assert_true(replace("wrong/data.mdb", "num-samples31", "num-samples29") > 0);
-  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT, said("%s/wrong: num-samples says 29, but there is image-000000030"));
+  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
+               said("%s/wrong: num-samples says 29, but there is image-000000030"));
   replace("wrong/data.mdb", "num-samples29", "num-samples-1");
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
                said("%s/wrong: num-samples is '-1', no number of records up to 999999999"));
   replace("wrong/data.mdb", "num-samples-1", "num-samples00");
-  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EVALUE, said("%s/wrong: the database is empty: num-samples is 0"));
+  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EVALUE,
+               said("%s/wrong: the database is empty: num-samples is 0"));
   replace("wrong/data.mdb", "num-samples00", "num-sampler30");
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
-               said("%s/wrong: has no key num-samples, which data sets of text images have; its first key is 'image-000000001'"));
+               said("%s/wrong: has no key num-samples, which data sets of text images have; its first key is "
+                    "'image-000000001'"));
   replace("wrong/data.mdb", "num-sampler30", "num-samples30");
   replace("wrong/data.mdb", "image-000000017", "image-00000001x");
-  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT, said("%s/wrong: image-000000017 is missing; num-samples says 30"));
+  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
+               said("%s/wrong: image-000000017 is missing; num-samples says 30"));
   replace("wrong/data.mdb", "image-00000001x", "image-000000017");
   replace("wrong/data.mdb", "label-000000012", "label-00000001x");
   assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
                said("%s/wrong: record 12: has no label, the records before it have one"));
   replace("wrong/data.mdb", "label-00000001x", "label-000000012");
   replace("wrong/data.mdb", "label-000000012011", "label-000000012\xff\xfe" "1");
-  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT, said("%s/wrong: record 12: the label is no UTF-8"));
+  assert_fails(capl_source_lmdb_new(in_folder("wrong"), NULL, &source), CAPL_EFORMAT,
+               said("%s/wrong: record 12: the label is no UTF-8"));
 }
 
 static void labels_are_checked_as_those_of_files_are(void **state)
@@ -279,9 +295,11 @@ static void labels_are_checked_as_those_of_files_are(void **state)
   capl_source *source;
   uint8_t pixels[W * H];
   int32_t labels[4];
-  assert_ok(capl_source_lmdb_new(in_folder("set"), &(capl_lmdb_options){.images = {.charset = "0-8", .length = 3}}, &source));
+  assert_ok(capl_source_lmdb_new(in_folder("set"), &(capl_lmdb_options){.images = {.charset = "0-8", .length = 3}},
+                                 &source));
   assert_fails(capl_source_read(source, 0, 9, &(capl_sample){.pixels = pixels, .labels = labels}), CAPL_EVALUE,
-               said("%s/set: image-000000010: label \"009\" has '9' at position 3, which is not in the charset 012345678"));
+               said("%s/set: image-000000010: label \"009\" has '9' at position 3, which is not in the charset "
+                    "012345678"));
   capl_source_unref(source);
   make_database("bare", 3, false);
   assert_ok(capl_source_lmdb_new(in_folder("bare"), &digits, &source));
@@ -306,7 +324,8 @@ static bool survives(const char *name)
   }
   uint8_t pixels[W * H];
   int32_t labels[3];
-  for (uint32_t i = 0; i < capl_source_count(source); i++) capl_source_read(source, 0, i, &(capl_sample){.pixels = pixels, .labels = labels});
+  for (uint32_t i = 0; i < capl_source_count(source); i++)
+    capl_source_read(source, 0, i, &(capl_sample){.pixels = pixels, .labels = labels});
   capl_source_unref(source);
   return true;
 }
@@ -333,7 +352,8 @@ static void no_damaged_page_takes_the_process_along(void **state)
   static uint8_t sound[1 << 20];
   long size = (long)fread(sound, 1, sizeof sound, f);
   int refused = 0, tried = 0;
-  for (long at = 0; at < size; at += STRIDE * (at % 4096 < 64 ? 3 : 211)) { /* heads of pages closely, the rest here and there */
+  /* heads of pages closely, the rest here and there */
+  for (long at = 0; at < size; at += STRIDE * (at % 4096 < 64 ? 3 : 211)) {
     fseek(f, at, SEEK_SET);
     fputc(sound[at] ^ (tried % 3 == 0 ? 0xff : tried % 3 == 1 ? 0x01 : 0x80), f);
     fflush(f);
@@ -376,29 +396,36 @@ static void assert_reader(const char *script, capl_status code, const char *mess
 static void a_reader_that_dies_is_an_error(void **state)
 {
   (void)state;
-  assert_reader("kill -BUS $$", CAPL_EFORMAT, "%s/set: the reader of LMDB files ended by signal 7 (Bus error) at record 1: the file is damaged or cut short");
-  assert_reader("exit 3", CAPL_EFORMAT, "%s/set: the reader of LMDB files ended with status 3 at record 1: the file is damaged or cut short");
+  assert_reader("kill -BUS $$", CAPL_EFORMAT, "%s/set: the reader of LMDB files ended by signal 7 (Bus error) at "
+                                              "record 1: the file is damaged or cut short");
+  assert_reader("exit 3", CAPL_EFORMAT,
+                "%s/set: the reader of LMDB files ended with status 3 at record 1: the file is damaged or cut short");
   assert_reader("printf 'CTN1\\005\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0RC'; kill -SEGV $$", CAPL_EFORMAT,
-                "%s/set: the reader of LMDB files ended by signal 11 (Segmentation fault) at record 1: the file is damaged or cut short");
+                "%s/set: the reader of LMDB files ended by signal 11 (Segmentation fault) at record 1: the file is "
+                "damaged or cut short");
 }
 
 static void a_reader_that_hangs_is_given_up(void **state)
 {
   (void)state;
-  assert_reader("exec sleep 100", CAPL_EIO, "%s/set: the LMDB reader process did not respond for 0 seconds, after record 0");
+  assert_reader("exec sleep 100", CAPL_EIO,
+                "%s/set: the LMDB reader process did not respond for 0 seconds, after record 0");
 }
 
 static void a_reader_that_talks_nonsense_is_not_believed(void **state)
 {
   (void)state;
-  static const char nonsense[] = "%s/set: the LMDB reader process sent an invalid message after record 0; the file is damaged";
+  static const char nonsense[] =
+      "%s/set: the LMDB reader process sent an invalid message after record 0; the file is damaged";
   assert_reader("echo hello, this is not what you think", CAPL_EFORMAT, nonsense);
   assert_reader("cat /dev/zero", CAPL_EFORMAT, nonsense);
   assert_reader("printf 'ERR1\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0END1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0REC1\\001\\0\\0\\0\\377\\377\\377\\377\\0\\0\\0\\0'", CAPL_EFORMAT,
-                "%s/set: record 1: the image has more than 64 MiB");
+  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'",
+                CAPL_EFORMAT, nonsense);
+  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0END1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'",
+                CAPL_EFORMAT, nonsense);
+  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0REC1\\001\\0\\0\\0\\377\\377\\377\\377\\0\\0\\0\\0'",
+                CAPL_EFORMAT, "%s/set: record 1: the image has more than 64 MiB");
 }
 
 static void a_reader_is_looked_for_where_backends_are(void **state)
@@ -422,7 +449,8 @@ static void reading_can_be_interrupted(void **state)
   (void)state;
   be_reader("exec sleep 100");
   capl_source *source;
-  assert_fails(capl_source_lmdb_new(in_folder("set"), &(capl_lmdb_options){.stop = stop_at_once}, &source), CAPL_EINTERRUPT, said("%s/set: interrupted"));
+  assert_fails(capl_source_lmdb_new(in_folder("set"), &(capl_lmdb_options){.stop = stop_at_once}, &source),
+               CAPL_EINTERRUPT, said("%s/set: interrupted"));
   unsetenv("CAPL_BACKEND_PATH");
 }
 

@@ -73,7 +73,8 @@ static void prefetch_does_not_change_the_bytes(void **state)
   (void)state;
   uint64_t expected = 0;
   for (int prefetch = 1; prefetch <= 9; prefetch += 4) {
-    capl_loader *loader = make(open_generator(200, false), &(capl_loader_options){.batch = 7, .workers = 2, .prefetch = prefetch});
+    capl_loader *loader = make(open_generator(200, false),
+                               &(capl_loader_options){.batch = 7, .workers = 2, .prefetch = prefetch});
     int samples;
     uint64_t hash = hash_epoch(loader, 1, &samples);
     if (!expected) expected = hash;
@@ -115,7 +116,8 @@ static void a_run_resumes_in_the_middle_of_an_epoch(void **state)
 static void an_epoch_can_be_left_in_the_middle(void **state)
 {
   (void)state;
-  capl_loader *loader = make(open_generator(500, false), &(capl_loader_options){.batch = 50, .workers = 2, .prefetch = 4});
+  capl_loader *loader = make(open_generator(500, false),
+                             &(capl_loader_options){.batch = 50, .workers = 2, .prefetch = 4});
   capl_batch b;
   int samples;
   uint64_t expected = hash_epoch(loader, 2, &samples);
@@ -198,7 +200,8 @@ static void images_are_normalised_as_asked(void **state)
   static const capl_norm norms[] = {CAPL_NORM_UNIT, CAPL_NORM_STANDARDISE, CAPL_NORM_MEAN_STD};
   for (int k = 0; k < 3; k++) {
     for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_F16; type++) {
-      capl_loader_options o = {.batch = 2, .norm = norms[k], .type = (capl_pixel_type)type, .mean = {0.5f}, .std = {0.25f}};
+      capl_loader_options o = {.batch = 2, .norm = norms[k], .type = (capl_pixel_type)type, .mean = {0.5f},
+                               .std = {0.25f}};
       capl_loader *loader = make(capl_source_ref(source), &o);
       capl_batch b;
       assert_ok(capl_loader_epoch(loader, 0));
@@ -215,7 +218,8 @@ static void images_are_normalised_as_asked(void **state)
           memcpy(&got, &bits, sizeof got);
         }
         if (type == CAPL_PIXEL_F16) got = capl_f16_to_float(((const uint16_t *)b.images)[i]);
-        double tolerance = type == CAPL_PIXEL_F16 ? 1e-4 + fabs(value[k]) / 2048 : type == CAPL_PIXEL_F32 ? 1e-4 : 1e-4 + fabs(value[k]) / 256;
+        double tolerance = type == CAPL_PIXEL_F16 ? 1e-4 + fabs(value[k]) / 2048 : type == CAPL_PIXEL_F32 ? 1e-4
+            : 1e-4 + fabs(value[k]) / 256;
         if (fabs(got - value[k]) > tolerance) fail_msg("pixel %d is %g; expected %g", i, got, value[k]);
       }
       capl_loader_free(loader);
@@ -237,7 +241,8 @@ static void statistics_count_what_was_handed_out(void **state)
   assert_int_equal(stats.samples, 48);
   assert_int_equal(stats.augmented, 48);
   capl_loader_free(loader);
-  loader = make(open_generator(64, false), &(capl_loader_options){.batch = 16, .augment = &(capl_augment_options){.invert = 0}});
+  loader = make(open_generator(64, false),
+                &(capl_loader_options){.batch = 16, .augment = &(capl_augment_options){.invert = 0}});
   assert_ok(capl_loader_epoch(loader, 0));
   assert_ok(capl_loader_next(loader, &b));
   capl_loader_stats_get(loader, &stats);
@@ -319,7 +324,8 @@ static void options_that_cannot_be_met_are_refused(void **state)
     {{.batch = 1, .prefetch = 5000}, "prefetch is 5000; it must be 0..1024"},
     {{.batch = 1, .max_bad = 2}, "max_bad is 2; it is a share, 0..1"},
     {{.batch = 1, .rank = 2, .world = 2}, "rank 2 of 2 does not exist"},
-    {{.batch = 11, .drop_last = true}, "batch is 11 but there are only 10 samples, so drop_last leaves no batch at all"},
+    {{.batch = 11, .drop_last = true},
+     "batch is 11 but there are only 10 samples, so drop_last leaves no batch at all"},
     {{.batch = 1, .norm = CAPL_NORM_MEAN_STD}, "channel 0: mean 0 and std 0; std must be above 0"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -328,12 +334,14 @@ static void options_that_cannot_be_met_are_refused(void **state)
   loader = make(capl_source_ref(source), &(capl_loader_options){.batch = 4});
   capl_batch b;
   assert_fails(capl_loader_next(loader, &b), CAPL_ESTATE, "no epoch has been begun; call capl_loader_epoch first");
-  assert_fails(capl_loader_epoch(loader, 1ull << 31), CAPL_EVALUE, "epoch is 2147483648; the last possible one is 2147483647");
+  assert_fails(capl_loader_epoch(loader, 1ull << 31), CAPL_EVALUE,
+               "epoch is 2147483648; the last possible one is 2147483647");
   assert_fails(capl_loader_state_set(loader, &(capl_loader_state){.position = 11}), CAPL_EVALUE,
                "the state is at sample 11 of an epoch of 10; it was taken from another source");
   capl_loader_free(loader);
-  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = 1, .pin = CAPL_PIN_ON}, &loader), CAPL_EUNSUPPORTED,
-               "pin is true, but batches are made on the host: only a GPU copies from page-locked memory");
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = 1, .pin = CAPL_PIN_ON}, &loader),
+               CAPL_EUNSUPPORTED, "pin is true, but batches are made on the host: only a GPU copies from page-locked "
+                                  "memory");
   capl_source_unref(source);
 }
 
@@ -352,7 +360,8 @@ static void a_state_is_24_bytes_in_a_file(void **state)
 static void a_loader_stops_within_milliseconds(void **state)
 {
   (void)state;
-  capl_loader *loader = make(open_generator(0, false), &(capl_loader_options){.batch = 512, .workers = 3, .prefetch = 8});
+  capl_loader *loader = make(open_generator(0, false),
+                             &(capl_loader_options){.batch = 512, .workers = 3, .prefetch = 8});
   assert_ok(capl_loader_epoch(loader, 0));
   usleep(20000);
   struct timespec from, to;

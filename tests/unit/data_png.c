@@ -95,10 +95,12 @@ static void put_pass(file *f, int colour, int depth, int x0, int y0, int dx, int
 /* Pixels in one stored block of deflate. */
 static void put_pixels(file *f, int colour, int depth, bool interlaced)
 {
-  static const int passes[7][4] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
+  static const int passes[7][4] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2},
+                                   {0, 1, 1, 2}};
   file rows = {.size = 0}, stream = {.size = 0};
   if (!interlaced) put_pass(&rows, colour, depth, 0, 0, 1, 1);
-  for (int i = 0; interlaced && i < 7; i++) put_pass(&rows, colour, depth, passes[i][0], passes[i][1], passes[i][2], passes[i][3]);
+  for (int i = 0; interlaced && i < 7; i++)
+    put_pass(&rows, colour, depth, passes[i][0], passes[i][1], passes[i][2], passes[i][3]);
   unsigned n = (unsigned)rows.size;
   put(&stream, (uint8_t[]){0x78, 1, 1, (uint8_t)n, (uint8_t)(n >> 8), (uint8_t)~n, (uint8_t)(~n >> 8)}, 7);
   put(&stream, rows.bytes, rows.size);
@@ -200,11 +202,13 @@ static void every_colour_type_and_depth_reads(void **state)
   static const struct {
     int colour, depth;
   } kinds[] = {
-    {GRAY, 1},    {GRAY, 2},    {GRAY, 4},    {GRAY, 8},       {GRAY, 16},       {RGB, 8},       {RGB, 16},      {PALETTE, 1},
-    {PALETTE, 2}, {PALETTE, 4}, {PALETTE, 8}, {GRAY_ALPHA, 8}, {GRAY_ALPHA, 16}, {RGB_ALPHA, 8}, {RGB_ALPHA, 16},
+    {GRAY, 1},    {GRAY, 2},    {GRAY, 4},    {GRAY, 8},       {GRAY, 16},       {RGB, 8},       {RGB, 16},
+    {PALETTE, 1}, {PALETTE, 2}, {PALETTE, 4}, {PALETTE, 8}, {GRAY_ALPHA, 8}, {GRAY_ALPHA, 16}, {RGB_ALPHA, 8},
+    {RGB_ALPHA, 16},
   };
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-    for (int interlaced = 0; interlaced < 2; interlaced++) check_kind(kinds[i].colour, kinds[i].depth, interlaced, false);
+    for (int interlaced = 0; interlaced < 2; interlaced++)
+      check_kind(kinds[i].colour, kinds[i].depth, interlaced, false);
   }
 }
 
@@ -287,7 +291,8 @@ static void a_missing_file_is_an_io_error(void **state)
 {
   (void)state;
   capl_image image = {0};
-  assert_fails(capl_png_read("/no/such.png", 1, &image), CAPL_EIO, "/no/such.png: cannot be read: No such file or directory");
+  assert_fails(capl_png_read("/no/such.png", 1, &image), CAPL_EIO,
+               "/no/such.png: cannot be read: No such file or directory");
   assert_fails(capl_png_read("/tmp", 1, &image), CAPL_EIO, "/tmp: cannot be read: it is a folder, not a file");
   capl_image_fini(&image);
 }
@@ -307,7 +312,8 @@ static void damaged_files_are_refused_wherever_the_damage_is(void **state)
   for (size_t i = 0; i < f.size - 12; i++) {
     copy = f;
     copy.bytes[i] ^= 0x10;
-    if (capl_png_decode(copy.bytes, copy.size, "x.png", 1, &image) == CAPL_OK) fail_msg("a flip in byte %zu went unnoticed", i);
+    if (capl_png_decode(copy.bytes, copy.size, "x.png", 1, &image) == CAPL_OK)
+      fail_msg("a flip in byte %zu went unnoticed", i);
   }
   assert_fails(capl_png_decode(f.bytes, f.size - 12, "x.png", 1, &image), CAPL_EFORMAT,
                "x.png: damaged PNG: the file ends too early");

@@ -165,7 +165,8 @@ static void a_million_files_take_no_more_descriptors_than_threads(void **state)
   enum { WORKERS = 3 };
   capl_source *source = open_million();
   int before = entries("/proc/self/fd");
-  capl_loader_options options = {.batch = 100, .workers = WORKERS, .shuffle = true, .cache = CAPL_CACHE_NONE, .prefetch = 6};
+  capl_loader_options options = {.batch = 100, .workers = WORKERS, .shuffle = true, .cache = CAPL_CACHE_NONE,
+                                 .prefetch = 6};
   capl_loader *loader = make(source, &options);
   capl_batch b;
   assert_ok(capl_loader_epoch(loader, 0));

@@ -42,14 +42,16 @@ static capl_source *faces(int size, uint64_t seed)
 static void a_seed_shows_the_same_captchas_for_ever(void **state)
 {
   (void)state;
-  static const uint64_t expected[] = {0x5a3725315f1577aa, 0xdb6c2b802754886b, 0x719c963dfd3aa6af, 0x3a02ac5587ebdf6e, 0x5e79c94fc57bfb91, 0x3889b3297c61ee6c};
+  static const uint64_t expected[] = {0x5a3725315f1577aa, 0xdb6c2b802754886b, 0x719c963dfd3aa6af, 0x3a02ac5587ebdf6e,
+                                      0x5e79c94fc57bfb91, 0x3889b3297c61ee6c};
   static const capl_slider_options mixed = {.mixed = true};
   for (int i = 0; i < 6; i++) {
     capl_source *source = sliders(i < 3 ? NULL : &mixed, 42);
     capl_sample to = slider_room(&one, true);
     assert_ok(capl_source_read(source, 1, (uint32_t)i, &to));
     size_t bytes = i < 3 ? 320 * 160 * 3 : 512 * 256 * 3;
-    uint64_t h = hash_bytes(hash_bytes(hash_bytes(1, one.pixels, bytes), one.points, sizeof one.points), one.boxes, sizeof one.boxes);
+    uint64_t h = hash_bytes(hash_bytes(hash_bytes(1, one.pixels, bytes), one.points, sizeof one.points), one.boxes,
+                            sizeof one.boxes);
     if (h != expected[i]) fail_msg("captcha %d has hash 0x%016llx", i, (unsigned long long)h);
     capl_source_unref(source);
   }
@@ -129,12 +131,15 @@ static void points_lie_in_the_middle_of_what_is_dark(void **state)
     uint32_t next = id + 1;
     const float *box = one.boxes;
     do assert_ok(capl_source_read(source, 0, next++, &b)); /* one with nothing where this one has its gap */
-    while (!(other.boxes[2] + 2 < box[0] || other.boxes[0] - 2 > box[2]) || other.points[8] > 0 || other.boxes[7] + 2 > box[0]);
+    while (!(other.boxes[2] + 2 < box[0] || other.boxes[0] - 2 > box[2]) || other.points[8] > 0
+           || other.boxes[7] + 2 > box[0])
+      ;
     double x = 0, y = 0, n = 0;
     for (int row = (int)box[1] - 1; row <= (int)box[3] + 1; row++)
       for (int column = (int)box[0] - 1; column <= (int)box[2] + 1; column++) {
         size_t at = 3 * ((size_t)row * 320 + (size_t)column);
-        int less = other.pixels[at] + other.pixels[at + 1] + other.pixels[at + 2] - one.pixels[at] - one.pixels[at + 1] - one.pixels[at + 2];
+        int less = other.pixels[at] + other.pixels[at + 1] + other.pixels[at + 2] - one.pixels[at] - one.pixels[at + 1]
+            - one.pixels[at + 2];
         if (less < 60) continue;
         x += column + 0.5, y += row + 0.5, n++;
       }
@@ -169,7 +174,8 @@ static void check_layout(const sample *s, int width, int height)
 static void gap_piece_and_decoys_lie_apart_inside_the_picture(void **state)
 {
   (void)state;
-  static const capl_slider_options all[] = {{0}, {.mixed = true}, {.width = 240, .height = 120, .size_lo = 96, .size_hi = 96}};
+  static const capl_slider_options all[] = {{0}, {.mixed = true},
+                                            {.width = 240, .height = 120, .size_lo = 96, .size_hi = 96}};
   for (int k = 0; k < 3; k++) {
     capl_source *source = sliders(&all[k], 11);
     for (uint32_t id = 0; id < 3000; id++) {
@@ -213,7 +219,8 @@ static void confusions_come_as_often_as_their_list_says(void **state)
   }
   assert_share("plain", plain, N, CAPL_SLIDER_PLAIN / 100.0);
   assert_share("combined", several, N, CAPL_SLIDER_COMBINED / 100.0);
-  for (int i = 0; i < CAPL_SLIDER_CONFUSIONS; i++) assert_share(capl_slider_confusion_name(i), alone[i], N, shares[i] / 100.0);
+  for (int i = 0; i < CAPL_SLIDER_CONFUSIONS; i++)
+    assert_share(capl_slider_confusion_name(i), alone[i], N, shares[i] / 100.0);
   assert_int_equal(without, 0); /* a decoy that was wanted found its place */
   capl_source_unref(source);
 }
@@ -248,8 +255,9 @@ static void places_shapes_and_sizes_are_spread_evenly(void **state)
 static void backgrounds_and_shapes_are_those_asked_for(void **state)
 {
   (void)state;
-  static const capl_slider_options o = {.background_first = 1800, .background_count = 200, .shapes = 1u << CAPL_SLIDER_JIGSAW | 1u << CAPL_SLIDER_CIRCLE,
-                                        .size_lo = 50, .size_hi = 51};
+  static const capl_slider_options o = {.background_first = 1800, .background_count = 200,
+                                        .shapes = 1u << CAPL_SLIDER_JIGSAW | 1u << CAPL_SLIDER_CIRCLE, .size_lo = 50,
+                                        .size_hi = 51};
   int lowest = 9999, highest = 0, circles = 0;
   capl_source *source = sliders(&o, 23);
   for (uint32_t id = 0; id < 3000; id++) {
@@ -279,7 +287,8 @@ static void bad_options_are_refused(void **state)
   assert_fails(capl_source_slider_new(&(capl_slider_options){.size_lo = 51, .size_hi = 51}, &set, &source), CAPL_EVALUE,
                "the size of a piece is an even number of 51..51 px; there is none, or it is not within 32..96");
   assert_fails(capl_source_faces_new(32, &set, &source), CAPL_EVALUE, "a face is 64..1024 px wide and high, not 32");
-  assert_fails(capl_source_faces_new(0, &(capl_scene_set){.channels = 2}, &source), CAPL_EVALUE, "a picture has 1 or 3 channels, not 2");
+  assert_fails(capl_source_faces_new(0, &(capl_scene_set){.channels = 2}, &source), CAPL_EVALUE,
+               "a picture has 1 or 3 channels, not 2");
   assert_null(source);
 }
 
@@ -310,7 +319,8 @@ static void faces_have_their_parts_where_they_belong(void **state)
     assert_ok(capl_source_read(source, 0, id, &(capl_sample){.field = {one.mask}}));
     for (int k = 0; k < CAPL_FACE_CLASSES; k++) part[k] = find(one.mask, SIZE, k);
     const patch *eye = &part[CAPL_FACE_LEFT_EYE], *brow = &part[CAPL_FACE_LEFT_BROW], *nose = &part[CAPL_FACE_NOSE];
-    assert_true(part[CAPL_FACE_SKIN].n > 500 && nose->n > 20 && part[CAPL_FACE_NECK].n > 50 && part[CAPL_FACE_CLOTH].n > 20);
+    assert_true(part[CAPL_FACE_SKIN].n > 500 && nose->n > 20 && part[CAPL_FACE_NECK].n > 50
+                && part[CAPL_FACE_CLOTH].n > 20);
     if (part[CAPL_FACE_GLASSES].n == 0) {
       assert_true(eye[0].n > 8 && eye[1].n > 8);
       assert_true(eye[0].x < nose->x && nose->x < eye[1].x); /* left is the picture's left */
@@ -318,9 +328,12 @@ static void faces_have_their_parts_where_they_belong(void **state)
     }
     assert_true(brow[0].x < brow[1].x);
     assert_true(nose->y < part[CAPL_FACE_UPPER_LIP].y && part[CAPL_FACE_UPPER_LIP].y < part[CAPL_FACE_LOWER_LIP].y);
-    if (part[CAPL_FACE_MOUTH].n > 5) assert_true(part[CAPL_FACE_MOUTH].y > part[CAPL_FACE_UPPER_LIP].y && part[CAPL_FACE_MOUTH].y < part[CAPL_FACE_LOWER_LIP].y);
+    if (part[CAPL_FACE_MOUTH].n > 5)
+      assert_true(part[CAPL_FACE_MOUTH].y > part[CAPL_FACE_UPPER_LIP].y
+                  && part[CAPL_FACE_MOUTH].y < part[CAPL_FACE_LOWER_LIP].y);
     assert_true(part[CAPL_FACE_LOWER_LIP].y < part[CAPL_FACE_NECK].y);
-    if (part[CAPL_FACE_LEFT_EAR].n > 0 && part[CAPL_FACE_RIGHT_EAR].n > 0) assert_true(part[CAPL_FACE_LEFT_EAR].x < nose->x && nose->x < part[CAPL_FACE_RIGHT_EAR].x);
+    if (part[CAPL_FACE_LEFT_EAR].n > 0 && part[CAPL_FACE_RIGHT_EAR].n > 0)
+      assert_true(part[CAPL_FACE_LEFT_EAR].x < nose->x && nose->x < part[CAPL_FACE_RIGHT_EAR].x);
   }
   capl_source_unref(source);
 }
@@ -409,7 +422,8 @@ static void scenes_are_saved_as_pictures_masks_and_lines(void **state)
   assert_ok(capl_source_read(source, 0, 0, &to));
   FILE *f = fopen(in_folder("sliders/labels.jsonl"), "r");
   assert_true(f && fgets(line, sizeof line, f));
-  snprintf(start, sizeof start, "{\"file\": \"0.png\", \"points\": [[%.9g, %.9g, 1], [", (double)one.points[0], (double)one.points[1]);
+  snprintf(start, sizeof start, "{\"file\": \"0.png\", \"points\": [[%.9g, %.9g, 1], [", (double)one.points[0],
+           (double)one.points[1]);
   assert_memory_equal(line, start, strlen(start));
   fclose(f);
   capl_source_unref(source);

@@ -1,5 +1,5 @@
-/* data_schedule.c -- tests of stages: values at every position, metrics, the same bytes for any threads and on resuming.
-** SPDX-License-Identifier: Apache-2.0
+/* data_schedule.c -- tests of stages: values at every position, metrics, the same bytes for any threads and on
+** resuming. SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
 
@@ -28,8 +28,9 @@ static capl_loader *open_loader(const capl_stage *stages, int n, how h)
   capl_source *source = open_source(false);
   capl_loader *loader;
   assert_ok(capl_loader_new(source,
-                            &(capl_loader_options){.batch = BATCH, .workers = h.workers, .prefetch = h.prefetch, .type = CAPL_PIXEL_U8,
-                                                   .shuffle = true, .seed = 9, .stages = stages, .n_stages = n},
+                            &(capl_loader_options){.batch = BATCH, .workers = h.workers, .prefetch = h.prefetch,
+                                                   .type = CAPL_PIXEL_U8, .shuffle = true, .seed = 9, .stages = stages,
+                                                   .n_stages = n},
                             &loader));
   capl_source_unref(source);
   return loader;
@@ -244,7 +245,8 @@ static void an_overtaken_metric_is_told(void **state)
   };
   capl_loader *l = open_loader(stages, 3, (how){0, 2});
   assert_ok(capl_loader_epoch(l, 2));
-  assert_fails(capl_loader_reached(l, 1, &step), CAPL_EVALUE, "stage 2 comes too late: stage 3 has begun, after 10 steps");
+  assert_fails(capl_loader_reached(l, 1, &step), CAPL_EVALUE,
+               "stage 2 comes too late: stage 3 has begun, after 10 steps");
   assert_fails(capl_loader_reached(l, 2, &step), CAPL_EVALUE, "stage 3 waits for no metric");
   assert_fails(capl_loader_reached(l, 3, &step), CAPL_EVALUE, "there is no stage 4; the schedule has 3");
   capl_loader_free(l);
@@ -269,7 +271,8 @@ static uint64_t hash_batch(const run *r, const capl_batch *b)
 {
   const capl_source *s = capl_loader_source(r->loader);
   size_t pixels = (size_t)capl_source_width(s) * (size_t)capl_source_height(s), letters = (size_t)capl_source_length(s);
-  return hash_bytes(1, b->images, (size_t)b->count * pixels) ^ hash_bytes(2, b->labels, (size_t)b->count * letters * sizeof *b->labels);
+  return hash_bytes(1, b->images, (size_t)b->count * pixels) ^ hash_bytes(2, b->labels,
+      (size_t)b->count * letters * sizeof *b->labels);
 }
 
 /* The next batch, of the next epoch where one ends. */
@@ -356,7 +359,8 @@ static void refuse(const capl_stage *stages, int n, const char *text)
 {
   capl_source *source = open_source(false);
   capl_loader *loader = NULL;
-  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = n}, &loader), CAPL_EVALUE, text);
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = n},
+                               &loader), CAPL_EVALUE, text);
   capl_source_unref(source);
 }
 
@@ -377,7 +381,8 @@ static void stages_that_contradict_each_other_are_told(void **state)
   REFUSE("the ramp of stage 2 takes 30 steps, but stage 3 starts 20 steps after it", FIRST,
          {.from = CAPL_FROM_EPOCH, .at = 2, .ramp = 3, .ramp_in_epochs = true}, {.from = CAPL_FROM_EPOCH, .at = 4});
   REFUSE("stage 2 starts at epoch 0, which does not exist", FIRST, {.from = CAPL_FROM_EPOCH, .at = 0});
-  REFUSE("stage 2: its ramp takes -1 steps; it is a number from 0 on", FIRST, {.from = CAPL_FROM_STEP, .at = 5, .ramp = -1});
+  REFUSE("stage 2: its ramp takes -1 steps; it is a number from 0 on", FIRST,
+         {.from = CAPL_FROM_STEP, .at = 5, .ramp = -1});
   REFUSE("augment: noise runs backwards: 9 to 2", FIRST,
          {.from = CAPL_FROM_STEP, .at = 5, .augments = true, .augment = {.noise = {9, 2}}});
 }
@@ -392,8 +397,9 @@ static void a_difficulty_the_source_has_not_is_told(void **state)
   const capl_stage easy = {.from = CAPL_FROM_EPOCH, .at = 1, .eases = true, .difficulty = {0, 0, 0.5f, 1, 1}};
   capl_source *source = open_source(true);
   capl_loader *loader = NULL;
-  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = &easy, .n_stages = 1}, &loader), CAPL_EVALUE,
-               "stage 1: the source is fixed, the same images in every epoch, and difficulty would change them");
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = &easy, .n_stages = 1}, &loader),
+               CAPL_EVALUE, "stage 1: the source is fixed, the same images in every epoch, and difficulty would "
+                            "change them");
   capl_source_unref(source);
 }
 
@@ -406,7 +412,8 @@ static void epochs_of_an_endless_source_are_told(void **state)
   const capl_stage stages[] = {FIRST, {.from = CAPL_FROM_EPOCH, .at = 2}};
   assert_ok(capl_captcha_new("lepture", NULL, &gen));
   assert_ok(capl_source_captcha_new(gen, 5, 1, 0, false, &source));
-  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = 2}, &loader), CAPL_EVALUE,
+  assert_fails(capl_loader_new(source, &(capl_loader_options){.batch = BATCH, .stages = stages, .n_stages = 2},
+                               &loader), CAPL_EVALUE,
                "stage 2 counts epochs, but the source is endless: its first epoch does not end");
   capl_source_unref(source);
   capl_captcha_unref(gen);

@@ -41,10 +41,12 @@ static const capl_series_options plain = {.target = "y", .window = 2, .train = 0
 static void keys_are_dates_times_or_numbers(void **state)
 {
   (void)state;
-  static const char *const growing[] = {"0001-01-01", "1969-12-31", "1999/12/31", "2000-02-29", "2000-03-01", "2015-01-01", "2015-01-01T00:00:01",
-                                        "2015-01-01 13", "2015-01-01 13:45", "2015-01-01 13:45:00.5", "2015-01-01 13:45:59Z", "2015-01-02", "2100-03-01"};
-  static const char *const wrong[] = {"", "2015", "2015-02-29", "2015-13-01", "2015-00-10", "2015-01-32", "2015-1-1", "2015-01-01 24:00",
-                                      "2015-01-01 13:60", "2015-01-01x", "2015-01/01", "01.02.2015", "nan", "inf", "1e999", "0x10", "1 2", "yesterday"};
+  static const char *const growing[] = {"0001-01-01", "1969-12-31", "1999/12/31", "2000-02-29", "2000-03-01",
+                                        "2015-01-01", "2015-01-01T00:00:01", "2015-01-01 13", "2015-01-01 13:45",
+                                        "2015-01-01 13:45:00.5", "2015-01-01 13:45:59Z", "2015-01-02", "2100-03-01"};
+  static const char *const wrong[] = {"", "2015", "2015-02-29", "2015-13-01", "2015-00-10", "2015-01-32", "2015-1-1",
+                                      "2015-01-01 24:00", "2015-01-01 13:60", "2015-01-01x", "2015-01/01", "01.02.2015",
+                                      "nan", "inf", "1e999", "0x10", "1 2", "yesterday"};
   double before = -INFINITY, at;
   for (size_t i = 0; i < sizeof growing / sizeof growing[0]; i++) {
     assert_int_equal(series_key(growing[i], &at), KEY_DATE);
@@ -52,7 +54,8 @@ static void keys_are_dates_times_or_numbers(void **state)
     before = at;
   }
   double a, b;
-  assert_true(series_key("2024-12-31", &a) == KEY_DATE && series_key("2015-01-01", &b) == KEY_DATE && (a - b) / 86400 == 3652);
+  assert_true(series_key("2024-12-31", &a) == KEY_DATE && series_key("2015-01-01", &b) == KEY_DATE
+              && (a - b) / 86400 == 3652);
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     if (series_key(wrong[i], &at) != (i == 1 ? KEY_NUMBER : KEY_NONE)) fail_msg("'%s' is taken for a key", wrong[i]);
   assert_true(series_key("-1.5e3", &at) == KEY_NUMBER && at == -1500);
@@ -84,10 +87,12 @@ static const char *dust_in_order(const uint32_t *order, uint32_t n)
 {
   static char text[900000];
   int at = snprintf(text, sizeof text, "date");
-  for (int k = 0; k < CAPL_PM25_COLUMNS; k++) at += snprintf(text + at, sizeof text - (size_t)at, ",%s", capl_pm25_column(k));
+  for (int k = 0; k < CAPL_PM25_COLUMNS; k++)
+    at += snprintf(text + at, sizeof text - (size_t)at, ",%s", capl_pm25_column(k));
   for (uint32_t i = 0; i < n; i++) {
     at += snprintf(text + at, sizeof text - (size_t)at, "\n%s", date[order[i]]);
-    for (int k = 0; k < CAPL_PM25_COLUMNS; k++) at += snprintf(text + at, sizeof text - (size_t)at, ",%.10g", value[order[i]][k]);
+    for (int k = 0; k < CAPL_PM25_COLUMNS; k++)
+      at += snprintf(text + at, sizeof text - (size_t)at, ",%.10g", value[order[i]][k]);
   }
   return text;
 }
@@ -141,7 +146,8 @@ static void windows_hold_the_rows_before_their_target_and_never_leave_their_part
   o.window = 1;
   capl_series *series = read_text(ten, &o);
   static const float inputs[] = {1, 2, 3, 4, 5, 7, 9}, values[] = {20, 30, 40, 50, 60, 80, 100};
-  static const char *const names[] = {"2020-01-02", "2020-01-03", "2020-01-04", "2020-01-05", "2020-01-06", "2020-01-08", "2020-01-10"};
+  static const char *const names[] = {"2020-01-02", "2020-01-03", "2020-01-04", "2020-01-05", "2020-01-06",
+                                      "2020-01-08", "2020-01-10"};
   for (int part = 0, k = 0; part < CAPL_SERIES_PARTS; part++) {
     capl_source *source = part_of(series, (capl_series_part)part);
     assert_int_equal(capl_source_count(source), part ? 1 : 5);
@@ -168,7 +174,8 @@ static void longer_windows_and_horizons_reach_further(void **state)
   assert_ok(capl_source_read(source, 0, 5, &(capl_sample){.field = {input, &y}}));
   assert_true(input[0] == 6 && input[1] == 7 && input[2] == 8 && y == 100);
   char message[700];
-  snprintf(message, sizeof message, "%s: the test part has 0 rows and no window whose target is known", in_folder("t.csv"));
+  snprintf(message, sizeof message, "%s: the test part has 0 rows and no window whose target is known",
+           in_folder("t.csv"));
   assert_fails(capl_source_series_new(series, CAPL_SERIES_TEST, &none), CAPL_EVALUE, message);
   capl_source_unref(source);
   capl_series_unref(series);
@@ -177,9 +184,11 @@ static void longer_windows_and_horizons_reach_further(void **state)
 static void features_are_those_asked_for_in_that_order(void **state)
 {
   (void)state;
-  static const char text[] = "a,date,note,b,y\n1,2020-01-01,hot,10,5\n2,2020-01-02,,20,6\n3,2020-01-03,\"cold, wet\",30,7\n";
+  static const char text[] = "a,date,note,b,y\n1,2020-01-01,hot,10,5\n2,2020-01-02,,20,6\n3,2020-01-03,\"cold, "
+                             "wet\",30,7\n";
   static const char *const wanted[] = {"y", "b", "a"};
-  capl_series_options o = {.target = "y", .features = wanted, .n_features = 3, .window = 2, .train = 1, .unscaled = true};
+  capl_series_options o = {.target = "y", .features = wanted, .n_features = 3, .window = 2, .train = 1,
+                           .unscaled = true};
   capl_series *series = read_text(text, &o);
   double mean, deviation;
   for (int i = 0; i < 3; i++) assert_string_equal(capl_series_feature(series, i, &mean, &deviation), wanted[i]);
@@ -298,8 +307,10 @@ static void damaged_tables_are_told_with_line_and_column(void **state)
     {"date,x,y\n2020-01-01,1,\"2\n", "%s:2: the quote of field 3 is never closed", CAPL_EFORMAT},
     {"date,x,x\n2020-01-01,1,2\n", "%s:1: columns 2 and 3 are both called x", CAPL_EFORMAT},
     {"date,x,y\n1,,1\n2,,2\n3,,3\n4,5,4\n5,5,5\n", "%s: x has no number in the 3 rows of train", CAPL_EVALUE},
-    {"date,x,y\n1,1,1\n2,2,2\n3,-1e300,3\n4,1,1\n5,1,1\n6,1,1\n", "%s:4: x is -1e+300; numbers here are at most 1e30", CAPL_EFORMAT},
-    {"date,y\n1,1\n2,2\n", "%s has no column beside its key and y; features = {\"y\"} foretells it from itself", CAPL_EVALUE},
+    {"date,x,y\n1,1,1\n2,2,2\n3,-1e300,3\n4,1,1\n5,1,1\n6,1,1\n", "%s:4: x is -1e+300; numbers here are at most 1e30",
+     CAPL_EFORMAT},
+    {"date,y\n1,1\n2,2\n", "%s has no column beside its key and y; features = {\"y\"} foretells it from itself",
+     CAPL_EVALUE},
   };
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     capl_series *series = NULL;
@@ -336,14 +347,17 @@ static void bad_options_are_refused(void **state)
   write_csv(ten);
   const char *path = in_folder("t.csv");
   static const char *const key[] = {"date"};
-  assert_fails(capl_series_read(path, &(capl_series_options){0}, &series), CAPL_EVALUE, "a series needs a target column");
+  assert_fails(capl_series_read(path, &(capl_series_options){0}, &series), CAPL_EVALUE,
+               "a series needs a target column");
   assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .window = -1}, &series), CAPL_EVALUE,
                "window is -1 rows; it must be 1..65536");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .train = 0.7, .val = 0.5}, &series), CAPL_EVALUE,
-               "shares of train and val are 0.7 and 0.5; train is above 0, and together they are at most 1");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .features = key, .n_features = 1}, &series), CAPL_EVALUE,
-               "date is the key; it cannot be a feature");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "date"}, &series), CAPL_EVALUE, "date is the key; it cannot be the target");
+  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .train = 0.7, .val = 0.5}, &series),
+               CAPL_EVALUE, "shares of train and val are 0.7 and 0.5; train is above 0, and together they are at "
+                            "most 1");
+  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .features = key, .n_features = 1}, &series),
+               CAPL_EVALUE, "date is the key; it cannot be a feature");
+  assert_fails(capl_series_read(path, &(capl_series_options){.target = "date"}, &series), CAPL_EVALUE,
+               "date is the key; it cannot be the target");
 }
 
 /* ---- the made-up series ---------------------------------------------------------------------- */

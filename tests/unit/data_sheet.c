@@ -38,7 +38,8 @@ static void the_sine_is_one(void **state)
 static void a_line_goes_through_both_ends_and_leaves_no_gap(void **state)
 {
   (void)state;
-  static const int ends[][4] = {{3, 4, 50, 30}, {50, 30, 3, 4}, {10, 30, 14, 2}, {5, 5, 5, 5}, {40, 3, 2, 33}, {0, 9, 60, 9}};
+  static const int ends[][4] = {{3, 4, 50, 30}, {50, 30, 3, 4}, {10, 30, 14, 2}, {5, 5, 5, 5}, {40, 3, 2, 33},
+                                {0, 9, 60, 9}};
   for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
     const int *e = ends[i];
     captcha_sheet_fill(&sheet, white);
@@ -56,8 +57,8 @@ static void a_stroke_covers_its_length_times_its_width(void **state)
   for (int degrees = 0; degrees < 180; degrees += 7) {
     float c = captcha_sine((float)degrees + 90), s = captcha_sine((float)degrees), width0 = 2, width1 = 4;
     captcha_sheet_fill(&sheet, white);
-    captcha_sheet_stroke(&sheet, (captcha_spot){30 - 14 * c, 18 - 14 * s}, (captcha_spot){30 + 14 * c, 18 + 14 * s}, width0,
-                         width1, true, black);
+    captcha_sheet_stroke(&sheet, (captcha_spot){30 - 14 * c, 18 - 14 * s}, (captcha_spot){30 + 14 * c, 18 + 14 * s},
+                         width0, width1, true, black);
     double expected = 28 * 3 + 3.14159 / 2 * (1 + 4); /* and two round ends */
     if (fabs(ink() - expected) > 2.5) fail_msg("at %d degrees a stroke covers %g px, not %g", degrees, ink(), expected);
   }
@@ -93,7 +94,8 @@ static void a_posed_letter_keeps_its_ink(void **state)
     captcha_sheet_fill(&sheet, white);
     captcha_sheet_posed(&sheet, &letter, &pose, black);
     double expected = SIDE * SIDE * (double)pose.squeeze;
-    if (fabs(ink() - expected) > 0.02 * expected) fail_msg("at %d degrees %g px of ink, not %g", degrees, ink(), expected);
+    if (fabs(ink() - expected) > 0.02 * expected)
+      fail_msg("at %d degrees %g px of ink, not %g", degrees, ink(), expected);
   }
 }
 

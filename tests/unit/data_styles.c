@@ -1,5 +1,5 @@
-/* data_styles.c -- tests of all captcha presets: sizes, lengths, difficulty, options, and how the images look in numbers.
-** SPDX-License-Identifier: Apache-2.0
+/* data_styles.c -- tests of all captcha presets: sizes, lengths, difficulty, options, and how the images look in
+** numbers. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "capl/synth.h"
@@ -123,7 +123,8 @@ static void a_gray_image_of_any_preset_is_the_luma_of_the_colour_one(void **stat
       assert_memory_equal(gray, colour, sizeof(int32_t) * (size_t)capl_captcha_length(gen));
       for (size_t i = 0; i < area(gen); i++) {
         float luma = 0.299f * other[3 * i] + 0.587f * other[3 * i + 1] + 0.114f * other[3 * i + 2];
-        if (fabsf(luma - image[i]) > 1.1f) fail_msg("%s: pixel %d: luma %g, gray %d", capl_captcha_preset_name(p), (int)i, (double)luma, image[i]);
+        if (fabsf(luma - image[i]) > 1.1f)
+          fail_msg("%s: pixel %d: luma %g, gray %d", capl_captcha_preset_name(p), (int)i, (double)luma, image[i]);
       }
     }
     capl_captcha_unref(gen);
@@ -158,7 +159,8 @@ static void lengths_between_two_numbers_are_equally_frequent(void **state)
 {
   (void)state;
   for (int p = 0; capl_captcha_preset_name(p); p++) {
-    capl_captcha *gen = make(capl_captcha_preset_name(p), &(capl_captcha_options){.length = 2, .length_max = 5, .width = 64, .height = 24});
+    capl_captcha *gen = make(capl_captcha_preset_name(p),
+                             &(capl_captcha_options){.length = 2, .length_max = 5, .width = 64, .height = 24});
     int count[CAPL_LABEL_MAX + 1] = {0};
     int32_t labels[CAPL_LABEL_MAX];
     char text[CAPL_LABEL_MAX + 1];
@@ -235,9 +237,11 @@ static void less_noise_leaves_fewer_edges_in_every_preset(void **state)
   (void)state;
   for (int p = 0; capl_captcha_preset_name(p); p++) {
     const char *name = capl_captcha_preset_name(p);
-    double none = mean_edges(name, &(capl_difficulty){0, 0, 1, 0, 1}), half = mean_edges(name, &(capl_difficulty){0, 0, 1, 0.5f, 1});
+    double none = mean_edges(name, &(capl_difficulty){0, 0, 1, 0, 1}),
+        half = mean_edges(name, &(capl_difficulty){0, 0, 1, 0.5f, 1});
     double full = mean_edges(name, NULL);
-    if (!(none < half && half < full)) fail_msg("%s: edges %g without noise, %g with half, %g with all", name, none, half, full);
+    if (!(none < half && half < full))
+      fail_msg("%s: edges %g without noise, %g with half, %g with all", name, none, half, full);
   }
 }
 
@@ -245,7 +249,9 @@ static void less_noise_leaves_fewer_edges_in_every_preset(void **state)
 static void without_warp_and_noise_letters_stand_upright(void **state)
 {
   (void)state;
-  capl_captcha *gen = make("free", &(capl_captcha_options){.charset = "H", .length = 1, .rise = {true, 0, 0}, .size = {true, 40, 40},
+  capl_captcha *gen = make("free",
+                           &(capl_captcha_options){.charset = "H", .length = 1, .rise = {true, 0, 0},
+                                                   .size = {true, 40, 40},
     .background = {true, {255, 255, 255}, {255, 255, 255}}, .ink = {true, {0, 0, 0}, {0, 0, 0}}});
   capl_difficulty calm = {0, 0, 1, 0, 0};
   for (uint64_t index = 0; index < 20; index++) {
@@ -279,7 +285,8 @@ static void a_share_of_the_charset_is_part_of_every_larger_share(void **state)
 {
   (void)state;
   capl_captcha *gen = make("free", &(capl_captcha_options){.width = 40, .height = 20, .size = {true, 12, 12}});
-  bool quarter[CAPL_CHARSET_MAX], other_seed[CAPL_CHARSET_MAX], half[CAPL_CHARSET_MAX], all[CAPL_CHARSET_MAX], one[CAPL_CHARSET_MAX];
+  bool quarter[CAPL_CHARSET_MAX], other_seed[CAPL_CHARSET_MAX], half[CAPL_CHARSET_MAX], all[CAPL_CHARSET_MAX],
+      one[CAPL_CHARSET_MAX];
   assert_int_equal(letters_seen(gen, 1, 0, one), 1);
   assert_int_equal(letters_seen(gen, 1, 0.25f, quarter), 9);
   assert_int_equal(letters_seen(gen, 2, 0.25f, other_seed), 9);
@@ -344,8 +351,8 @@ static void options_of_a_style_out_of_range_are_refused(void **state)
                "captcha lines is 0..2.5; these are whole numbers");
   assert_fails(capl_captcha_new("free", &(capl_captcha_options){.warp = {true, NAN, NAN}}, &gen), CAPL_EVALUE,
                "captcha warp is nan..nan; it must be within 0..0.5, the smaller number first");
-  assert_fails(capl_captcha_new("free", &(capl_captcha_options){.ink = {true, {0, 9, 0}, {0, 8, 0}}}, &gen), CAPL_EVALUE,
-               "captcha ink: green is 9..8; the darker level comes first");
+  assert_fails(capl_captcha_new("free", &(capl_captcha_options){.ink = {true, {0, 9, 0}, {0, 8, 0}}}, &gen),
+               CAPL_EVALUE, "captcha ink: green is 9..8; the darker level comes first");
   assert_fails(capl_captcha_new("gd-security", &(capl_captcha_options){.style = "round"}, &gen), CAPL_EVALUE,
                "captcha style cannot be \"round\"; there are: default, rect, circle, ellipse, ec, box, blank, any");
   assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.length = 6, .length_max = 5}, &gen), CAPL_EVALUE,
@@ -357,11 +364,14 @@ static void fonts_that_are_not_there_are_named_with_their_package(void **state)
   (void)state;
   capl_captcha *gen;
   assert_fails(capl_captcha_new("free", &(capl_captcha_options){.fonts = {"NoSuch.ttf"}}, &gen), CAPL_EIO,
-               "cannot find the captcha font NoSuch.ttf: it is neither in the working folder nor among the fonts installed in "
+               "cannot find the captcha font NoSuch.ttf: it is neither in the working folder nor among the fonts "
+               "installed in "
                "/usr/share/fonts");
   assert_non_null(strstr(capl_error_last()->hint, "install the Debian package fonts-dejavu-core (it provides "
-                         "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf), or name another TrueType file with font = PATH"));
-  assert_fails(capl_captcha_new("seed-custom", &(capl_captcha_options){.fonts = {"DejaVuSans.ttf", "/etc/passwd"}}, &gen),
+                         "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf), or name another TrueType file with font "
+                         "= PATH"));
+  assert_fails(capl_captcha_new("seed-custom", &(capl_captcha_options){.fonts = {"DejaVuSans.ttf", "/etc/passwd"}},
+                                &gen),
                CAPL_EFORMAT, "/etc/passwd is not a font FreeType can read");
 }
 
@@ -519,8 +529,8 @@ static void gradient_curve_has_the_contrast_of_the_original(void **state)
   assert_in_range(contrast[CONTRASTS * 19 / 20], 210, 218);
 }
 
-/* Its background is the same in every image: 192 at the top left, 205 at x = 60, 227 at 120, 254 at the bottom right; and
-** its text begins near x = 28. */
+/* Its background is the same in every image: 192 at the top left, 205 at x = 60, 227 at 120, 254 at the bottom right;
+** and its text begins near x = 28. */
 static void gradient_curve_has_the_ground_of_the_original(void **state)
 {
   (void)state;
@@ -579,9 +589,11 @@ static void gd_security_places_its_text_as_the_original_does(void **state)
     int32_t labels[CAPL_LABEL_MAX];
     assert_ok(capl_captcha_draw(gen, 1, index, 1, image, labels));
     text_place p = place_of_text(image, 360, 110);
-    sum = (text_place){sum.x + p.x / N, sum.y + p.y / N, sum.spread + p.spread / N, sum.left + p.left / N, sum.right + p.right / N};
+    sum = (text_place){sum.x + p.x / N, sum.y + p.y / N, sum.spread + p.spread / N, sum.left + p.left / N,
+                       sum.right + p.right / N};
   }
-  if (fabs(sum.x - 170.6) > 2 || fabs(sum.y - 47.0) > 1.2 || fabs(sum.spread - 11.0) > 0.6 || fabs(sum.left - 48.7) > 3 ||
+  if (fabs(sum.x - 170.6) > 2 || fabs(sum.y - 47.0) > 1.2 || fabs(sum.spread - 11.0) > 0.6
+      || fabs(sum.left - 48.7) > 3 ||
       fabs(sum.right - 291.6) > 3)
     fail_msg("centre %g, %g; spread %g; from %g to %g", sum.x, sum.y, sum.spread, sum.left, sum.right);
   capl_captcha_unref(gen);
@@ -631,7 +643,8 @@ static void images_are_those_of_earlier_releases(void **state)
     for (uint64_t index = 0; index < 50; index++) {
       int32_t labels[CAPL_LABEL_MAX];
       assert_ok(capl_captcha_draw(gen, 11, index, 3, image, labels));
-      hash = hash_bytes(hash_bytes(hash, image, area(gen) * 3), labels, sizeof(int32_t) * (size_t)capl_captcha_length(gen));
+      hash = hash_bytes(hash_bytes(hash, image, area(gen) * 3), labels,
+                        sizeof(int32_t) * (size_t)capl_captcha_length(gen));
     }
     if (hash != expected[i].hash) fail_msg("%s: the hash is 0x%016llx", expected[i].preset, (unsigned long long)hash);
     capl_captcha_unref(gen);

@@ -25,8 +25,9 @@ static void begin(scene *s)
   assert_ok(watch_new(0, N, 3, &s->watch));
   for (int r = 0; r < N; r++) {
     s->views[r] = (watch_view){.known = true, .heard_s = 0.2};
-    s->views[r].status = (watch_status){.step = 7, .entered = 40, .done = 40, .told = 2, .heard = 2, .wait_s = -1, .tell_s = -1,
-                                        .idle_s = 0.1, .free_s = 100, .hold_s = -1, .left_s = -1, .peer = -1};
+    s->views[r].status = (watch_status){.step = 7, .entered = 40, .done = 40, .told = 2, .heard = 2, .wait_s = -1,
+                                        .tell_s = -1, .idle_s = 0.1, .free_s = 100, .hold_s = -1, .left_s = -1,
+                                        .peer = -1};
     snprintf(s->members[r].host, sizeof s->members[r].host, "%s", hosts[r]);
     s->members[r].process = 100 + r;
   }
@@ -130,11 +131,13 @@ static void a_silent_rank_is_named_with_what_the_others_wait_for(void **state)
   begin(&s);
   waits(&s, 0, "all_reduce", 412, 400, 2);
   s.views[2].heard_s = 3.2;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has not answered for 3.2 s: all_reduce 412 in step 7; the others wait for it");
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has not answered for 3.2 s: all_reduce 412 in step 7; the others "
+                    "wait for it");
   s.views[2].heard_s = 0.1;
   s.views[0].heard_s = 3.1;
   waits(&s, 1, "broadcast", 41, 400, 2);
-  expect(&s, 1, 75, "rank 0 (host a, process 100) has not answered for 3.1 s: broadcast 41 in step 7; the others wait for it");
+  expect(&s, 1, 75, "rank 0 (host a, process 100) has not answered for 3.1 s: broadcast 41 in step 7; the others "
+                    "wait for it");
   s.views[0].heard_s = 0.1;
   s.views[2].heard_s = 50; /* only rank 0 hears the others */
   expect(&s, 1, 0, NULL);
@@ -168,13 +171,16 @@ static void who_has_not_come_to_a_collective_is_found_out(void **state)
   begin(&s);
   waits(&s, 0, "all_reduce", 41, 400, 3.1);
   waits(&s, 1, "all_reduce", 41, 400, 3.0);
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it responds, but "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it "
+                    "responds, but "
                     "does something else");
   s.views[2].status.step = 6;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it responds, but "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 3.3 s: all_reduce 41 in step 7; it "
+                    "responds, but "
                     "does something else in step 6");
   s.views[2].heard_s = 2.9;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has not answered for 2.9 s: all_reduce 41 in step 7; the others wait for it");
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has not answered for 2.9 s: all_reduce 41 in step 7; the others "
+                    "wait for it");
   end(&s);
 }
 
@@ -185,7 +191,8 @@ static void who_has_not_come_to_a_message_is_found_out(void **state)
   begin(&s);
   tells(&s, 0, 3, 4);
   tells(&s, 2, 3, 4);
-  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 4.2 s: message 3 in step 7; it responds, but does "
+  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 4.2 s: message 3 in step 7; it "
+                    "responds, but does "
                     "something else");
   end(&s);
 }
@@ -208,7 +215,8 @@ static void a_rank_that_holds_the_watchdog_is_noted_once(void **state)
   s.views[1].status.free_s = 1;
   expect(&s, 0, 0, NULL);
   s.views[1].status.free_s = 3.1;
-  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 9.2 s: all_reduce 41 in step 7; it responds, but "
+  expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 9.2 s: all_reduce 41 in step 7; it "
+                    "responds, but "
                     "does something else");
   end(&s);
 }
@@ -221,17 +229,20 @@ static void ranks_that_make_different_calls_are_told_both(void **state)
   waits(&s, 0, "all_reduce", 41, 5000000, 1);
   waits(&s, 1, "all_reduce", 41, 5000000, 1);
   waits(&s, 2, "all_reduce", 41, 2500000, 1);
-  expect(&s, 0, 75, "the ranks do not exchange the same: rank 0 (host a, process 100) is in all_reduce 41 of 5.0 MB, rank 2 (host b, "
+  expect(&s, 0, 75, "the ranks do not exchange the same: rank 0 (host a, process 100) is in all_reduce 41 of 5.0 MB, "
+                    "rank 2 (host b, "
                     "process 102) in all_reduce 41 of 2.5 MB");
   end(&s);
   begin(&s);
   waits(&s, 0, "all_reduce", 41, 400, 2);
   waits(&s, 1, "all_reduce", 41, 400, 2);
   tells(&s, 2, 3, 2);
-  expect(&s, 0, 75, "the ranks wait for each other: rank 0 (host a, process 100) for all_reduce 41, rank 2 (host b, process 102) for "
+  expect(&s, 0, 75, "the ranks wait for each other: rank 0 (host a, process 100) for all_reduce 41, rank 2 (host b, "
+                    "process 102) for "
                     "message 3");
   s.views[2].status.step = CAPL_STEPS_OVER;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has done its work, but rank 0 still needs it: all_reduce 41 in step 7");
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has done its work, but rank 0 still needs it: all_reduce 41 in "
+                    "step 7");
   end(&s);
 }
 
@@ -244,7 +255,8 @@ static void partners_of_an_exchange_are_told_from_the_others(void **state)
   s.views[0].status.number = 0;
   s.views[0].status.done = 40;
   s.views[0].status.peer = 2;
-  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 4.2 s: exchange with rank 2 in step 7; it responds, "
+  expect(&s, 0, 75, "rank 2 (host b, process 102) has kept the others waiting for 4.2 s: exchange with rank 2 in "
+                    "step 7; it responds, "
                     "but does something else");
   end(&s);
 }
@@ -276,7 +288,8 @@ static void a_rank_that_ended_while_others_need_it_is_an_error(void **state)
   leaves(&s, 1, 0, 5, "");
   expect(&s, 0, 0, NULL); /* nobody needs it yet */
   waits(&s, 2, "all_reduce", 41, 400, 1.5);
-  expect(&s, 0, 75, "rank 1 (host a, process 101) has done its work in step 7, but rank 2 still needs it: all_reduce 41 in step 7");
+  expect(&s, 0, 75, "rank 1 (host a, process 101) has done its work in step 7, but rank 2 still needs it: all_reduce "
+                    "41 in step 7");
   end(&s);
 }
 
@@ -290,7 +303,8 @@ static void who_does_nothing_while_the_others_wait_for_the_end_is_found_out(void
   s.views[0].status.idle_s = 2;
   expect(&s, 0, 0, NULL);
   s.views[0].status.idle_s = 4;
-  expect(&s, 0, 75, "rank 0 (host a, process 100) has kept the others waiting for 4.2 s: they are finished; it responds, but "
+  expect(&s, 0, 75, "rank 0 (host a, process 100) has kept the others waiting for 4.2 s: they are finished; it "
+                    "responds, but "
                     "is busy in step 7");
   s.views[0].status.hold_s = 4;
   expect(&s, 0, 0, NULL);
@@ -306,7 +320,8 @@ static void notes_of_the_program_are_what_its_heartbeat_says(void **state)
   watch_status s;
   assert_ok(watch_new(1, 2, 3, &w));
   watch_set_step(w, 5);
-  uint64_t a = watch_queue(w, "all_reduce", 4000, -1), b = watch_queue(w, "exchange", 16, 0), c = watch_queue(w, "barrier", 0, -1);
+  uint64_t a = watch_queue(w, "all_reduce", 4000, -1), b = watch_queue(w, "exchange", 16, 0),
+      c = watch_queue(w, "barrier", 0, -1);
   watch_status_now(w, &s);
   assert_int_equal(s.step, 5);
   assert_int_equal(s.entered, 2); /* what is between two ranks is no number of all */

@@ -1,5 +1,5 @@
-/* dist_place.c -- what a process learns from its launcher: each launcher's variables, and those that contradict each other.
-** SPDX-License-Identifier: Apache-2.0
+/* dist_place.c -- what a process learns from its launcher: each launcher's variables, and those that contradict each
+** other. SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +26,10 @@ static void assert_place(const char *variables, capl_launch launch, int rank, in
   capl_place p;
   environment(variables);
   if (capl_place_detect(&p) != CAPL_OK) fail_msg("%s: %s", variables, capl_error_last()->message);
-  if (p.launch != launch || p.rank != rank || p.size != size || p.local_rank != local_rank || p.local_size != local_size)
-    fail_msg("%s: launch %d, rank %d of %d, %d of %d here", variables, (int)p.launch, p.rank, p.size, p.local_rank, p.local_size);
+  if (p.launch != launch || p.rank != rank || p.size != size || p.local_rank != local_rank
+      || p.local_size != local_size)
+    fail_msg("%s: launch %d, rank %d of %d, %d of %d here", variables, (int)p.launch, p.rank, p.size, p.local_rank,
+             p.local_size);
 }
 
 static void assert_refused(const char *variables, capl_status status, const char *part)
@@ -56,10 +58,11 @@ static void each_launcher_is_understood(void **state)
 {
   (void)state;
   assert_place("CAPL_RANK=2 CAPL_WORLD_SIZE=3 CAPL_LOCAL_RANK=2 CAPL_LOCAL_SIZE=3", CAPL_LAUNCH_LOCAL, 2, 3, 2, 3);
-  assert_place("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=4",
+  assert_place("OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_LOCAL_RANK=1 "
+               "OMPI_COMM_WORLD_LOCAL_SIZE=4",
                CAPL_LAUNCH_MPI, 5, 8, 1, 4);
-  assert_place("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=29500", CAPL_LAUNCH_TORCHRUN, 3, 4,
-               1, 2);
+  assert_place("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=29500",
+               CAPL_LAUNCH_TORCHRUN, 3, 4, 1, 2);
   assert_place("PMIX_RANK=5 SLURM_PROCID=5 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=7 SLURM_LOCALID=1 SLURM_NODEID=2 "
                "SLURM_STEP_TASKS_PER_NODE=2(x3),1",
                CAPL_LAUNCH_MPI, 5, 7, 1, 2);
@@ -96,7 +99,8 @@ static void a_batch_script_of_slurm_is_no_rank(void **state)
 static void slurm_without_pmix_is_refused(void **state)
 {
   (void)state;
-  assert_refused("SLURM_PROCID=0 SLURM_STEP_ID=3 SLURM_NTASKS=2", CAPL_EUNSUPPORTED, "SLURM_NTASKS is 2, but Slurm has started");
+  assert_refused("SLURM_PROCID=0 SLURM_STEP_ID=3 SLURM_NTASKS=2", CAPL_EUNSUPPORTED,
+                 "SLURM_NTASKS is 2, but Slurm has started");
   assert_non_null(strstr(capl_error_last()->hint, "srun --mpi=pmix"));
   assert_non_null(strstr(capl_error_last()->hint, "salloc -n 2"));
 }
@@ -113,8 +117,8 @@ static void contradictions_are_named(void **state)
   (void)state;
   assert_refused("OMPI_COMM_WORLD_RANK=2 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0", CAPL_EVALUE,
                  "OMPI_COMM_WORLD_RANK=2 and OMPI_COMM_WORLD_SIZE=2");
-  assert_refused("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 RANK=1 WORLD_SIZE=4", CAPL_EVALUE,
-                 "rank 0 of 2 by OMPI_COMM_WORLD_RANK and _SIZE, rank 1 of 4 by RANK and WORLD_SIZE");
+  assert_refused("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=0 RANK=1 WORLD_SIZE=4",
+                 CAPL_EVALUE, "rank 0 of 2 by OMPI_COMM_WORLD_RANK and _SIZE, rank 1 of 4 by RANK and WORLD_SIZE");
   assert_refused("CAPL_RANK=0 CAPL_WORLD_SIZE=2 CAPL_LOCAL_RANK=1 CAPL_LOCAL_SIZE=1", CAPL_EVALUE,
                  "CAPL_LOCAL_RANK=1 and CAPL_LOCAL_SIZE=1");
 }
@@ -137,7 +141,8 @@ static void nonsense_is_shown(void **state)
   assert_refused("RANK=-1 WORLD_SIZE=2", CAPL_EVALUE, "RANK is '-1'");
   assert_refused("RANK=0 WORLD_SIZE=99999999999999999999", CAPL_EVALUE, "WORLD_SIZE is '99999999999999999999'");
   assert_refused("RANK=0 WORLD_SIZE=2\033[2J", CAPL_EVALUE, "'2\\x1b[2J'");
-  assert_refused("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=a MASTER_PORT=70000", CAPL_EVALUE, "MASTER_PORT is '70000'");
+  assert_refused("RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 MASTER_ADDR=a MASTER_PORT=70000", CAPL_EVALUE,
+                 "MASTER_PORT is '70000'");
 }
 
 int main(void)

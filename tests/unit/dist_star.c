@@ -38,7 +38,8 @@ static capl_status open_star(const rank_job *j, watch *w, star **s)
 {
   char host[8];
   snprintf(host, sizeof host, "h%d", j->rank);
-  star_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watch = w, .secret = j->secret ? j->secret : "job 7, and 16 characters"};
+  star_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watch = w,
+                    .secret = j->secret ? j->secret : "job 7, and 16 characters"};
   if (j->name) return star_open_local(&o, j->name, s);
   if (j->port) return star_open_tcp(&o, "127.0.0.1", atoi(j->port), s);
   if (j->where) return j->rank == 0 ? star_accept(j->door, &o, s) : star_connect(&o, j->where, s);
@@ -117,7 +118,8 @@ static void ranks_tell_each_other_over_inherited_sockets(void **state)
 static int connect_to(const char *where)
 {
   const char *port = strchr(where, ';');
-  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port + 1)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port + 1)),
+                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), 0);
   return fd;
@@ -136,7 +138,8 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
   for (int i = 0; i < STRANGERS; i++) fds[i] = connect_to(where);
   wire w;
   wire_open(&w, fds[0], sizeof wrong);
-  assert_true(wire_put(&w, WIRE_HELLO, wrong, 16 + 4 * 4 + 24 + CAPL_HOST_NAME, NULL, 0)); /* a greeting with no secret */
+  /* a greeting with no secret */
+  assert_true(wire_put(&w, WIRE_HELLO, wrong, 16 + 4 * 4 + 24 + CAPL_HOST_NAME, NULL, 0));
   assert_true(wire_send(&w));
   assert_int_equal(send(fds[1], huge, sizeof huge, 0), sizeof huge);   /* a length that no memory has */
   assert_int_equal(send(fds[2], "GET / HTTP/1.1\r\n\r\n", 18, 0), 18); /* somebody else's protocol */
@@ -158,7 +161,8 @@ static double meet_at(star_door *door, const char *where)
   rank_job jobs[N];
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
-  for (int r = 0; r < N; r++) jobs[r] = (rank_job){.rank = r, .size = N, .where = where, .door = door, .seconds = 10, .rounds = 2};
+  for (int r = 0; r < N; r++)
+    jobs[r] = (rank_job){.rank = r, .size = N, .where = where, .door = door, .seconds = 10, .rounds = 2};
   run_ranks(jobs, N);
   clock_gettime(CLOCK_MONOTONIC, &to);
   for (int r = 0; r < N; r++) assert_string_equal(jobs[r].error, "h2 of 3");
@@ -254,7 +258,9 @@ static void another_user_is_no_rank_of_this_host(void **state)
   if (other == 0) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int n = snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "capl-0-%s", name), fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    if (setuid(65534) != 0 || bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0) _exit(1);
+    if (setuid(65534) != 0 || bind(fd, (struct sockaddr *)&a,
+                                   (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0)
+      _exit(1);
     listen(fd, 8);
     for (;;) pause();
   }
@@ -263,7 +269,8 @@ static void another_user_is_no_rank_of_this_host(void **state)
   run_ranks(&job, 1);
   kill(other, SIGKILL);
   waitpid(other, NULL, 0);
-  assert_string_equal(job.error, "rank 0 of this host cannot be reached within 0.5 s: it has ended, or is another user's");
+  assert_string_equal(job.error,
+                      "rank 0 of this host cannot be reached within 0.5 s: it has ended, or is another user's");
 }
 
 static void ranks_of_several_hosts_need_a_secret(void **state)
@@ -272,7 +279,8 @@ static void ranks_of_several_hosts_need_a_secret(void **state)
   rank_job job = {.rank = 0, .size = 2, .seconds = 0.5, .port = "1", .secret = "none"};
   run_ranks(&job, 1);
   assert_string_equal(job.error,
-                      "ranks of several hosts meet at a port that others may reach, and have no secret to know each other by");
+                      "ranks of several hosts meet at a port that others may reach, and have no secret to know each "
+                      "other by");
 }
 
 static void rank_0_of_one_host_listens_there_alone(void **state)

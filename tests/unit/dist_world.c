@@ -1,5 +1,5 @@
-/* dist_world.c -- a world of one: nothing is sent, what is to be copied is copied, and what cannot be right is refused as in
-** any other; launchers whose ranks cannot be joined here.
+/* dist_world.c -- a world of one: nothing is sent, what is to be copied is copied, and what cannot be right is refused
+** as in any other; launchers whose ranks cannot be joined here.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
@@ -12,9 +12,10 @@
 static capl_device *ref;
 static capl_world *world;
 
-static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-                                        "MASTER_ADDR", "MASTER_PORT", "CAPL_RANK", "CAPL_WORLD_SIZE", "CAPL_LOCAL_RANK",
-                                        "CAPL_LOCAL_SIZE", "PMIX_RANK", "SLURM_PROCID", "SLURM_NTASKS", "PMI_SIZE"};
+static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE",
+                                        "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "CAPL_RANK", "CAPL_WORLD_SIZE",
+                                        "CAPL_LOCAL_RANK", "CAPL_LOCAL_SIZE", "PMIX_RANK", "SLURM_PROCID",
+                                        "SLURM_NTASKS", "PMI_SIZE"};
 
 static int begin(void **state)
 {
@@ -87,7 +88,8 @@ static void is_done_at_once(void **state)
 static void parts_are_copied(void **state)
 {
   (void)state;
-  capl_tensor *part = numbers(2, (int64_t[]){2, 3}, CAPL_I32, 1), *whole = numbers(3, (int64_t[]){1, 2, 3}, CAPL_I32, 0);
+  capl_tensor *part = numbers(2, (int64_t[]){2, 3}, CAPL_I32, 1),
+      *whole = numbers(3, (int64_t[]){1, 2, 3}, CAPL_I32, 0);
   assert_ok(capl_all_gather(world, part, whole, NULL));
   assert_float_equal(element(whole, 5), 6, 0);
   capl_tensor *back = numbers(2, (int64_t[]){2, 3}, CAPL_I32, 50);
@@ -117,18 +119,22 @@ static void it_tells_itself(void **state)
 static void what_cannot_be_right_is_refused(void **state)
 {
   (void)state;
-  capl_tensor *t = numbers(2, (int64_t[]){4, 3}, CAPL_F32, 0), *view, *whole = numbers(2, (int64_t[]){2, 4}, CAPL_F32, 0);
+  capl_tensor *t = numbers(2, (int64_t[]){4, 3}, CAPL_F32, 0), *view,
+      *whole = numbers(2, (int64_t[]){2, 4}, CAPL_F32, 0);
   assert_ok(capl_tensor_alias(t, 1, (int64_t[]){4}, (int64_t[]){3}, 0, &view));
-  assert_says(capl_all_reduce(world, view, CAPL_REDUCE_SUM, NULL), CAPL_ESHAPE, "(4) f32 ref has gaps or repeats in memory");
+  assert_says(capl_all_reduce(world, view, CAPL_REDUCE_SUM, NULL), CAPL_ESHAPE,
+              "(4) f32 ref has gaps or repeats in memory");
   assert_says(capl_broadcast(world, t, 1, NULL), CAPL_EVALUE, "there is no rank 1; there are 0 to 0");
   assert_says(capl_exchange(world, 0, t, t, NULL), CAPL_EVALUE, "into the same memory");
   assert_says(capl_exchange(world, 0, t, whole, NULL), CAPL_ESHAPE, "sends (4,3) f32 ref and receives (2,4) f32 ref");
-  assert_says(capl_all_gather(world, t, whole, NULL), CAPL_ESHAPE, "(2,4) f32 ref is not 1 contiguous parts like (4,3) f32 ref");
+  assert_says(capl_all_gather(world, t, whole, NULL), CAPL_ESHAPE,
+              "(2,4) f32 ref is not 1 contiguous parts like (4,3) f32 ref");
   capl_tensor *bytes = numbers(1, (int64_t[]){4}, CAPL_U8, 0), *whole_numbers = numbers(1, (int64_t[]){4}, CAPL_I64, 0);
   assert_says(capl_all_reduce(world, bytes, CAPL_REDUCE_SUM, NULL), CAPL_EDTYPE, "tensors of u8 are not reduced");
   assert_says(capl_all_reduce(world, whole_numbers, CAPL_REDUCE_MEAN, NULL), CAPL_EDTYPE, "the mean of i64 is no i64");
   capl_world *again;
-  assert_says(capl_world_join(&(capl_world_options){.device = ref}, &again), CAPL_ESTATE, "has joined its ranks already");
+  assert_says(capl_world_join(&(capl_world_options){.device = ref}, &again), CAPL_ESTATE,
+              "has joined its ranks already");
   assert_ptr_equal(again, world);
   capl_tensor *all[] = {t, view, whole, bytes, whole_numbers};
   for (int i = 0; i < 5; i++) capl_tensor_unref(all[i]);
@@ -153,7 +159,8 @@ static void assert_no_world(capl_status code, const char *message, const char *h
 static void ranks_of_torchrun_on_processors_are_told_of_mpirun(void **state)
 {
   (void)state;
-  set((const char *const[]){"RANK", "1", "WORLD_SIZE", "3", "LOCAL_RANK", "1", "MASTER_ADDR", "localhost", "MASTER_PORT", "29500", NULL});
+  set((const char *const[]){"RANK", "1", "WORLD_SIZE", "3", "LOCAL_RANK", "1", "MASTER_ADDR", "localhost",
+                            "MASTER_PORT", "29500", NULL});
   assert_no_world(CAPL_EUNSUPPORTED, "3 ranks that torchrun started are on device ref, where they need MPI",
                   "capl r.lua --device=cpu --ranks=3, or mpirun -n 3 capl r.lua");
 }
@@ -161,7 +168,8 @@ static void ranks_of_torchrun_on_processors_are_told_of_mpirun(void **state)
 static void forked_ranks_on_processors_are_told_of_mpirun(void **state)
 {
   (void)state;
-  set((const char *const[]){"CAPL_RANK", "0", "CAPL_WORLD_SIZE", "2", "CAPL_LOCAL_RANK", "0", "CAPL_LOCAL_SIZE", "2", NULL});
+  set((const char *const[]){"CAPL_RANK", "0", "CAPL_WORLD_SIZE", "2", "CAPL_LOCAL_RANK", "0", "CAPL_LOCAL_SIZE", "2",
+                            NULL});
   assert_no_world(CAPL_EUNSUPPORTED, "2 ranks that capl started are on device ref", "mpirun -n 2 capl r.lua");
 }
 

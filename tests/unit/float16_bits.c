@@ -24,7 +24,8 @@ static void every_f16_reads_as_defined(void **state)
   for (uint32_t h = 0; h < 65536; h++) {
     double expected = value_of(h, 5, 10), got = capl_f16_to_float((uint16_t)h);
     if (isnan(expected)) assert_true(isnan(got));
-    else if (got != expected || signbit(got) != signbit(expected)) fail_msg("f16 %04x: %a, expected %a", h, got, expected);
+    else if (got != expected || signbit(got) != signbit(expected))
+      fail_msg("f16 %04x: %a, expected %a", h, got, expected);
   }
 }
 
@@ -34,7 +35,8 @@ static void every_bf16_reads_as_defined(void **state)
   for (uint32_t h = 0; h < 65536; h++) {
     double expected = value_of(h, 8, 7), got = capl_bf16_to_float((uint16_t)h);
     if (isnan(expected)) assert_true(isnan(got));
-    else if (got != expected || signbit(got) != signbit(expected)) fail_msg("bf16 %04x: %a, expected %a", h, got, expected);
+    else if (got != expected || signbit(got) != signbit(expected))
+      fail_msg("bf16 %04x: %a, expected %a", h, got, expected);
   }
 }
 

@@ -54,7 +54,8 @@ static void a_state_closed_with_a_request_open_stops_the_ticks(void **state)
   assert_int_equal(timer.it_value.tv_usec, 0);
 }
 
-/* Stops this process with SIGPROF while the stack pointer is at `top`, as kernels made by oneDNN have it in the heap. */
+/* Stops this process with SIGPROF while the stack pointer is at `top`, as kernels made by oneDNN have it in the
+** heap. */
 static void tick_with_stack_at(char *top)
 {
 #if defined(__x86_64__)

@@ -39,7 +39,8 @@ static void fold_and_compare(const char *device_name)
   assert_ok(capl_device_open(device_name, &device));
   capl_graph *plain = tiny_graph(device), *folded = tiny_graph(device);
   assert_ok(graph_fold(folded));
-  assert_int_equal(count_ops(folded, CAPL_OP_bn_act_pool) + count_ops(folded, CAPL_OP_bn_act) + count_ops(folded, CAPL_OP_batch_norm), 0);
+  assert_int_equal(count_ops(folded, CAPL_OP_bn_act_pool) + count_ops(folded, CAPL_OP_bn_act)
+                   + count_ops(folded, CAPL_OP_batch_norm), 0);
   assert_int_equal(count_ops(folded, CAPL_OP_relu), 2);
   assert_int_equal(count_ops(folded, CAPL_OP_max_pool2d), 1);
   assert_int_equal(folded->n_nodes, plain->n_nodes); /* one more for the pooling, one fewer for batch_norm */

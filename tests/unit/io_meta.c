@@ -11,8 +11,10 @@
 #include "io/meta.h"
 
 static const char sound[] =
-    "{\"capl_model\": 1, \"output\": \"text\", \"decoding\": \"argmax\", \"charset\": \"AB-Z\", \"length\": 4, \"width\": 160, "
-    "\"height\": 60, \"channels\": 3, \"resize\": \"bicubic\", \"normalize\": {\"mean\": [0.5, 0.4, 0.3], \"std\": [0.2, 0.2, 0.1]}, "
+    "{\"capl_model\": 1, \"output\": \"text\", \"decoding\": \"argmax\", \"charset\": \"AB-Z\", \"length\": 4, "
+    "\"width\": 160, "
+    "\"height\": 60, \"channels\": 3, \"resize\": \"bicubic\", \"normalize\": {\"mean\": [0.5, 0.4, 0.3], \"std\": "
+    "[0.2, 0.2, 0.1]}, "
     "\"more\": [1, {}]}";
 
 static void every_value_arrives(void **state)
@@ -58,14 +60,18 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
     {"\"AB-Z\"", "[\"A\"]", "m: charset is 1 to 94 different printable characters, not a list"},
     {"\"argmax\"", "\"beam\"", "m: decoding is \"argmax\" or \"ctc\", not \"beam\""},
     {"\"argmax\"", "\"ctc\"", "m: blank is 4, the class after the 4 characters of the charset, not missing"},
-    {"\"length\"", "\"widths\": [], \"length\"", "m: widths is a list of at most 64 ascending widths in px, not a list"},
-    {"\"length\"", "\"widths\": [96, 96], \"length\"", "m: widths is a list of at most 64 ascending widths in px, not 96"},
+    {"\"length\"", "\"widths\": [], \"length\"",
+     "m: widths is a list of at most 64 ascending widths in px, not a list"},
+    {"\"length\"", "\"widths\": [96, 96], \"length\"",
+     "m: widths is a list of at most 64 ascending widths in px, not 96"},
     {"\"text\"", "\"mask\"", "m: output is \"text\", not \"mask\""},
     {"\"bicubic\"", "true", "m: resize is \"bicubic\", not true"},
     {"[0.2, 0.2, 0.1]", "[0.2, 0, 0.1]",
-     "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an object"},
+     "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an "
+     "object"},
     {"[0.5, 0.4, 0.3]", "[0.5]",
-     "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an object"},
+     "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an "
+     "object"},
   };
   model_meta m;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -239,7 +239,8 @@ static void damaged_model_files_are_refused_without_a_crash(void **state)
     capl_rng_init(&rng, 5, (uint32_t)m, 0, 0);
     for (int round = 0; round < 400; round++) {
       memcpy(data, copy, len);
-      for (int k = 0; k < 3; k++) data[capl_rng_below(&rng, (uint32_t)len)] = "0123456789-{}[],:\"xe \xff"[capl_rng_below(&rng, 23)];
+      for (int k = 0; k < 3; k++)
+        data[capl_rng_below(&rng, (uint32_t)len)] = "0123456789-{}[],:\"xe \xff"[capl_rng_below(&rng, 23)];
       spill(members[m], data, len);
       try_model("hurt.capl");
     }
@@ -271,7 +272,8 @@ static void a_folder_of_other_things_is_not_replaced(void **state)
   char expected[256];
   assert_int_equal(mkdir(path("things"), 0777), 0);
   spill("things/mine", "x", 1);
-  snprintf(expected, sizeof expected, "cannot put the model in place: %s is a folder with other things in it", path("things"));
+  snprintf(expected, sizeof expected, "cannot put the model in place: %s is a folder with other things in it",
+           path("things"));
   assert_fails(capl_model_save(path("things"), g, "{}", NULL), CAPL_EIO, expected);
   assert_int_equal(access(path("things/mine"), F_OK), 0);
   capl_graph_free(g);
@@ -290,7 +292,8 @@ static void forbid_exchange(void)
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) _exit(77);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(77);
 }
 
 static void a_model_is_replaced_where_folders_cannot_be_exchanged(void **state)

@@ -87,7 +87,8 @@ static void the_text_is_the_best_class_and_confidence_the_product(void **state)
   uint8_t levels[TINY_WIDTH * TINY_HEIGHT];
   tiny_images(levels, 1, 9);
   capl_reading r;
-  assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels, .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1}, 1, &r));
+  assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels, .width = TINY_WIDTH, .height = TINY_HEIGHT,
+                                                  .channels = 1}, 1, &r));
 
   capl_graph *g = tiny_graph(cpu);
   capl_tensor *x, *y;
@@ -223,7 +224,8 @@ static void a_bad_image_does_not_stop_the_others(void **state)
   assert_int_equal(r[0].status, CAPL_EFORMAT);
   assert_memory_equal(r[0].error, bad, strlen(bad));
   assert_string_equal(r[0].text, "");
-  assert_string_equal(r[1].error, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is 12 x 8 px of 2 channels");
+  assert_string_equal(r[1].error, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is 12 "
+                                  "x 8 px of 2 channels");
   assert_int_equal(r[2].status, CAPL_OK);
   assert_int_equal(strlen(r[2].text), TINY_LENGTH);
   assert_int_equal(r[2].width, 40);
@@ -234,7 +236,8 @@ static void a_bad_image_does_not_stop_the_others(void **state)
 static void golden_pairs_are_replayed(void **state)
 {
   (void)state;
-  static const capl_model_options options[] = {{.precision = "fp32"}, {.precision = "fp32", .plain = true}, {.precision = "bf16"}};
+  static const capl_model_options options[] = {{.precision = "fp32"}, {.precision = "fp32", .plain = true},
+                                               {.precision = "bf16"}};
   for (int i = 0; i < 3; i++) {
     capl_model *m;
     capl_model_verdict v;
@@ -343,16 +346,23 @@ static void parts_that_contradict_each_other_are_refused(void **state)
      "%s: the graph gives (3,6) for 3 images, meta.json describes 2 characters out of a charset of 2: (3,2,2)"},
     {"meta.json", "\"width\":\t12", "\"width\":\t13",
      "%s: the graph takes (N,1,8,12) f32, meta.json describes images (N,1,8,13) f32"},
-    {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9", "%s/graph.json is a graph of version 9; capl 0.1.0 reads versions 1 and 2"},
-    {"graph.json", "\"conv2d\"", "\"conv9d\"", "%s/graph.json is no capl graph: an op is unknown here; it may come from a newer capl"},
-    {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[0, 1]", "%s/graph.json is no capl graph: conv2d: stride must be in 1..1.04858e+06, not 0"},
-    {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[1]", "%s/graph.json is no capl graph: stride of conv2d is of the wrong kind"},
-    {"graph.json", "\"eps\":\t1e-05", "\"eps\":\t2", "%s/graph.json is no capl graph: bn_act_pool: eps must be in 0..1, not 2"},
-    {"graph.json", "\"in\":\t[0, 1]", "\"in\":\t[0, 25]", "%s/graph.json is no capl graph: a node reads a value that nothing made before"},
+    {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9",
+     "%s/graph.json is a graph of version 9; capl 0.1.0 reads versions 1 and 2"},
+    {"graph.json", "\"conv2d\"", "\"conv9d\"",
+     "%s/graph.json is no capl graph: an op is unknown here; it may come from a newer capl"},
+    {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[0, 1]",
+     "%s/graph.json is no capl graph: conv2d: stride must be in 1..1.04858e+06, not 0"},
+    {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[1]",
+     "%s/graph.json is no capl graph: stride of conv2d is of the wrong kind"},
+    {"graph.json", "\"eps\":\t1e-05", "\"eps\":\t2",
+     "%s/graph.json is no capl graph: bn_act_pool: eps must be in 0..1, not 2"},
+    {"graph.json", "\"in\":\t[0, 1]", "\"in\":\t[0, 25]",
+     "%s/graph.json is no capl graph: a node reads a value that nothing made before"},
     {"graph.json", "\"in\":\t[0, 1]", "\"in\":\t[0]", "%s: conv2d takes other inputs (x, weight, bias?), not 1 inputs"},
     {"graph.json", "\"in\":\t[0, 1]", "\"in\":\t[0, 2]", "%s: conv2d: weight must have 4 dims, it has 1: (4)"},
     {"weights.safetensors", "\"F32\"", "\"F31\"", "%s/weights.safetensors: tensor 'w0': its dtype is unknown here"},
-    {"weights.safetensors", "\"w0\"", "\"v0\"", "%s/graph.json needs the weight 'w0', which weights.safetensors does not have"},
+    {"weights.safetensors", "\"w0\"", "\"v0\"",
+     "%s/graph.json needs the weight 'w0', which weights.safetensors does not have"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     capl_model *m;

@@ -7,7 +7,8 @@
 
 #include "base/json.h"
 
-static const json_rules strict = {.name = "m", .most_bytes = 1000, .most_values = 100, .most_depth = 12, .unique = true, .no_null = true};
+static const json_rules strict = {.name = "m", .most_bytes = 1000, .most_values = 100, .most_depth = 12, .unique = true,
+                                  .no_null = true};
 
 static capl_status read_with(const json_rules *rules, const char *text)
 {
@@ -51,7 +52,8 @@ static void what_is_odd_is_refused_with_its_place(void **state)
     {"[[[[[[[[[[[[[1]]]]]]]]]]]]]", "m:1: JSON with more than 12 levels at column 13"},
   };
   (void)state;
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) assert_fails(read_with(&strict, cases[i].text), CAPL_EFORMAT, cases[i].message);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    assert_fails(read_with(&strict, cases[i].text), CAPL_EFORMAT, cases[i].message);
   assert_ok(read_with(&strict, "[[[[[[[[[[[[1, 0.5, -0.5, 10, \"[[\\\"00\"]]]]]]]]]]]]"));
 }
 
@@ -83,7 +85,8 @@ static const char *number(double x, int digits)
 
 static void numbers_are_read_back_as_they_were(void **state)
 {
-  static const double numbers[] = {0, 1, -3, 0.1, 1e-300, 0x1.fffffffffffffp1023, 0.1 + 0.2, 1 / 3.0, 9007199254740991, 4294967296};
+  static const double numbers[] = {0, 1, -3, 0.1, 1e-300, 0x1.fffffffffffffp1023, 0.1 + 0.2, 1 / 3.0, 9007199254740991,
+                                   4294967296};
   (void)state;
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     assert_true(strtod(number(numbers[i], 0), NULL) == numbers[i]);

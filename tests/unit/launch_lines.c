@@ -196,13 +196,17 @@ static void say(const char *text)
 static void notes_on_ranks_that_ended_are_not_repeated(void **state)
 {
   (void)state;
-  say(RULE "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the job has been "
-           "aborted.\n" RULE RULE "mpirun detected that one or more processes exited with non-zero status, thus causing\nthe job to be "
+  say(RULE "Primary job  terminated normally, but 1 process returned\na non-zero exit code. Per user-direction, the "
+           "job has been "
+           "aborted.\n" RULE RULE "mpirun detected that one or more processes exited with non-zero status, thus "
+                                  "causing\nthe job to be "
            "terminated. The first process to do so was:\n\n  Process name: [[1,1],1]\n  Exit code:    3\n" RULE);
-  say(RULE "prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be terminated. The "
+  say(RULE "prterun detected that one or more processes exited with non-zero status,\nthus causing the job to be "
+           "terminated. The "
            "first process to do so was:\n\n   Process name: [prterun-vm-28866@1,1]\n   Exit code:    3\n" RULE);
   say("mpirun.openmpi: Forwarding signal 10 to job\n");
-  say("2 more processes have sent help message help-x.txt / y\nSet MCA parameter \"prte_base_help_aggregate\" to 0 to see all\n");
+  say("2 more processes have sent help message help-x.txt / y\nSet MCA parameter \"prte_base_help_aggregate\" to 0 "
+      "to see all\n");
   assert_string_equal(seen, "");
 }
 
@@ -219,7 +223,8 @@ static void everything_else_is_shown(void **state)
 {
   (void)state;
   say("ssh: Could not resolve hostname b\n" RULE "There are not enough slots available in the system\n" RULE "the end");
-  assert_string_equal(seen, "ssh: Could not resolve hostname b\n|There are not enough slots available in the system\n|the end\n|");
+  assert_string_equal(seen, "ssh: Could not resolve hostname b\n|There are not enough slots available in the "
+                            "system\n|the end\n|");
 }
 
 static void a_note_without_end_is_shown_in_parts(void **state)

@@ -17,7 +17,8 @@ static int gpus(char *why, size_t room)
 
 static const capl_place alone = {.launch = CAPL_LAUNCH_ONE, .size = 1, .local_size = 1};
 
-static capl_status settle(int asked, int header, const char *device, int n_gpus, const capl_place *place, ranks_decision *d)
+static capl_status settle(int asked, int header, const char *device, int n_gpus, const capl_place *place,
+                          ranks_decision *d)
 {
   gpus_here = n_gpus;
   return ranks_settle(&(ranks_wish){.asked = asked, .header = header, .device = device}, place, gpus, d);
@@ -28,8 +29,8 @@ static void assert_how(int asked, int header, const char *device, int n_gpus, la
   ranks_decision d;
   assert_ok(settle(asked, header, device, n_gpus, &alone, &d));
   if (d.how != how || d.ranks != ranks)
-    fail_msg("--ranks=%d, header %d, device %s, %d GPUs: %d ranks, way %d", asked, header, device ? device : "auto", n_gpus, d.ranks,
-             (int)d.how);
+    fail_msg("--ranks=%d, header %d, device %s, %d GPUs: %d ranks, way %d", asked, header, device ? device : "auto",
+             n_gpus, d.ranks, (int)d.how);
 }
 
 static void assert_refused(int asked, int header, const char *device, int n_gpus, const char *part)
@@ -140,8 +141,10 @@ static void the_option_is_taken_out_of_the_words(void **state)
 static void nonsense_is_refused(void **state)
 {
   (void)state;
-  static const char *const bad[] = {"--ranks=0",  "--ranks=-1", "--ranks=1e9", "--ranks=two", "--ranks=", "--ranks=2x", "--ranks= 2",
-                                    "--ranks=4097", "--ranks=99999999999999999999", "--ranks=GPUS", "--ranks=+2", "--ranks"};
+  static const char *const bad[] = {"--ranks=0",  "--ranks=-1", "--ranks=1e9", "--ranks=two", "--ranks=", "--ranks=2x",
+                                    "--ranks= 2",
+                                    "--ranks=4097", "--ranks=99999999999999999999", "--ranks=GPUS", "--ranks=+2",
+                                    "--ranks"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     char copy[64], *words[] = {copy};
     int n = 1, ranks = NO;

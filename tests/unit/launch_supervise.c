@@ -1,5 +1,5 @@
-/* launch_supervise.c -- processes and their supervisor: exit statuses, signals, limits, output, and that none is left behind.
-** Workers are small functions here; each supervisor runs in a process of its own, which the test may kill.
+/* launch_supervise.c -- processes and their supervisor: exit statuses, signals, limits, output, and that none is left
+** behind. Workers are small functions here; each supervisor runs in a process of its own, which the test may kill.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -145,7 +145,8 @@ static int end(trial *t)
 {
   size_t n = 0;
   int status;
-  for (ssize_t got; n < sizeof t->text - 1 && (got = read(t->output, t->text + n, sizeof t->text - 1 - n)) > 0;) n += (size_t)got;
+  for (ssize_t got; n < sizeof t->text - 1 && (got = read(t->output, t->text + n, sizeof t->text - 1 - n)) > 0;)
+    n += (size_t)got;
   t->text[n] = '\0';
   close(t->output);
   assert_int_equal(waitpid(t->pid, &status, 0), t->pid);
@@ -193,7 +194,8 @@ static void a_crash_is_told_once_with_rank_and_signal(void **state)
   start(&t, ranks(3), rank_1_dies);
   assert_int_equal(end(&t), 128 + SIGKILL);
   snprintf(expected, sizeof expected,
-           "capl: rank 1 (process %d) was ended by signal 9 (Killed): often the system ran out of memory\n", (int)page->pids[1]);
+           "capl: rank 1 (process %d) was ended by signal 9 (Killed): often the system ran out of memory\n",
+           (int)page->pids[1]);
   assert_string_equal(t.text, expected);
 }
 
@@ -351,7 +353,8 @@ static void lines_of_ranks_are_whole(void **state)
     int rank = line[0] == '[' ? atoi(line + strlen("[rank ")) : 0, number = -1, named = -1, used = 0;
     const char *text = strstr(line, "rank ");
     if (rank) text = strstr(line, "] ") + 2;
-    bool whole = (sscanf(text, "rank %d line %d and some more of it%n", &named, &number, &used) == 2 && !text[used] && used > 0) ||
+    bool whole = (sscanf(text, "rank %d line %d and some more of it%n", &named, &number, &used) == 2 && !text[used]
+                  && used > 0) ||
                  (sscanf(text, "rank %d ends%n", &named, &used) == 1 && used > 0 && !text[used]);
     if (!whole || named != rank) fail_msg("'%s'", line);
   }

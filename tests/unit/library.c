@@ -125,7 +125,8 @@ static void a_part_that_fails_leaves_the_compiler_and_the_collector_on(void **st
   assert_int_not_equal(capl_bind_call_module(L, "no.such", "main", 0, 0), 0);
   assert_int_not_equal(capl_bind_call_module(L, "cli", "main", 0, 0), 0);
   assert_true(is_compiling());
-  run("local before = collectgarbage('count') for i = 1, 1e6 do local t = {} end assert(collectgarbage('count') < before + 20000)");
+  run("local before = collectgarbage('count') for i = 1, 1e6 do local t = {} end assert(collectgarbage('count') < "
+      "before + 20000)");
 }
 
 int main(void)

@@ -261,7 +261,8 @@ int main(void)
 #endif
     cmocka_unit_test_teardown(scratch_is_memory_like_any_other, nothing_is_left),
 #ifndef __SANITIZE_ADDRESS__
-    cmocka_unit_test_teardown(scratch_of_a_device_that_the_host_cannot_write_costs_no_malloc_once_it_is_there, nothing_is_left),
+    cmocka_unit_test_teardown(scratch_of_a_device_that_the_host_cannot_write_costs_no_malloc_once_it_is_there,
+                              nothing_is_left),
 #endif
     cmocka_unit_test_teardown(threads_may_allocate_at_the_same_time, nothing_is_left),
   };

@@ -57,8 +57,8 @@ static void a_gpu_is_found_by_its_bus_and_tells_every_figure(void **state)
   monitor_reading r = look(gpu);
   static const struct { monitor_figure figure; double value; } expected[] = {
     {MONITOR_power_w, 250}, {MONITOR_power_limit_w, 700}, {MONITOR_utilization, 0.8}, {MONITOR_memory_utilization, 0.4},
-    {MONITOR_memory_used, 5 << 20}, {MONITOR_memory_total, 8 << 20}, {MONITOR_temperature_c, 60}, {MONITOR_sm_mhz, 1500},
-    {MONITOR_memory_mhz, 2600}, {MONITOR_throttled, 0}};
+    {MONITOR_memory_used, 5 << 20}, {MONITOR_memory_total, 8 << 20}, {MONITOR_temperature_c, 60},
+    {MONITOR_sm_mhz, 1500}, {MONITOR_memory_mhz, 2600}, {MONITOR_throttled, 0}};
   for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
     assert_float_equal(r.value[expected[i].figure], expected[i].value, 1e-9);
   assert_float_equal(r.energy_j, 5, 1e-9);

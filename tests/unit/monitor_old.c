@@ -40,5 +40,6 @@ int main(void)
   const char *faults = getenv("CAPL_FAKE_NVML");
   const struct CMUnitTest old[] = {cmocka_unit_test(an_old_driver_tells_what_it_can)};
   const struct CMUnitTest broken[] = {cmocka_unit_test(a_library_that_does_not_start_is_told_with_its_reason)};
-  return faults && strstr(faults, "nvmlInit") ? cmocka_run_group_tests(broken, NULL, NULL) : cmocka_run_group_tests(old, NULL, NULL);
+  return faults && strstr(faults, "nvmlInit") ? cmocka_run_group_tests(broken, NULL, NULL)
+      : cmocka_run_group_tests(old, NULL, NULL);
 }

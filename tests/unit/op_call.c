@@ -49,7 +49,8 @@ static void every_op_describes_itself(void **state)
     int named = *op->outs != '\0';
     for (const char *p = op->outs; *p; p++) named += *p == ',';
     if (op->amp == CAPL_AMP_LOW && !op->low_in) fail_msg("%s is of class low, and .low_in names no input", op->name);
-    if (named != op->n_out) fail_msg("%s: .outs '%s' names %d outputs, .n_out is %d", op->name, op->outs, named, op->n_out);
+    if (named != op->n_out)
+      fail_msg("%s: .outs '%s' names %d outputs, .n_out is %d", op->name, op->outs, named, op->n_out);
   }
   assert_null(capl_op_get(CAPL_OP_COUNT));
   assert_null(capl_op_find("conv2"));
@@ -64,8 +65,10 @@ static void facts_of_attributes_fit_their_kinds(void **state)
     for (; k < CAPL_MAX_ATTR && op->attrs[k].name; k++) {
       const capl_attr_spec *spec = &op->attrs[k];
       bool whole = spec->kind == CAPL_ATTR_INT || spec->kind == CAPL_ATTR_INTS;
-      if ((spec->dim || spec->index || spec->stream) && !whole) fail_msg("%s: %s counts no whole numbers", op->name, spec->name);
-      if (spec->per_step && !op->step_groups) fail_msg("%s: %s changes per step, and the op writes nothing", op->name, spec->name);
+      if ((spec->dim || spec->index || spec->stream) && !whole)
+        fail_msg("%s: %s counts no whole numbers", op->name, spec->name);
+      if (spec->per_step && !op->step_groups)
+        fail_msg("%s: %s changes per step, and the op writes nothing", op->name, spec->name);
       assert_int_equal(capl_attr_index(op, spec->name), k); /* no name twice */
     }
   }

@@ -538,10 +538,12 @@ static void messages_count_from_the_callers_first_number(void **state)
   (void)state;
   capl_tensor *x = make(CAPL_F32, (shape){2, {2, 3}}, (double[6]){0}), *y;
   assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=1,1", &y), CAPL_EVALUE, "sum: dim 1 is given twice");
-  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=2", &y), CAPL_EVALUE, "sum: dim 2 is outside 0..1 of a tensor with 2 dims");
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=2", &y), CAPL_EVALUE,
+               "sum: dim 2 is outside 0..1 of a tensor with 2 dims");
   capl_count_from(1);
   assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=1,1", &y), CAPL_EVALUE, "sum: dim 2 is given twice");
-  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=-3", &y), CAPL_EVALUE, "sum: dim -3 is outside 1..2 of a tensor with 2 dims");
+  assert_fails(capl_run(CAPL_OP_sum, &x, 1, "dims=-3", &y), CAPL_EVALUE,
+               "sum: dim -3 is outside 1..2 of a tensor with 2 dims");
   capl_count_from(0);
   capl_tensor_unref(x);
 }

@@ -17,7 +17,8 @@ enum { TINY_WIDTH = 12, TINY_HEIGHT = 8, TINY_LENGTH = 2, TINY_CLASSES = 3 };
   "{\"output\": \"text\", \"charset\": \"AB-\", \"length\": 2, \"width\": 12, \"height\": 8, \"channels\": 1, " \
   "\"normalize\": \"unit\"}"
 
-static inline capl_tensor *tiny_uniform(capl_device *device, int ndim, const int64_t *size, double low, double high, uint64_t seed)
+static inline capl_tensor *tiny_uniform(capl_device *device, int ndim, const int64_t *size, double low, double high,
+                                        uint64_t seed)
 {
   capl_tensor *t;
   assert_ok(capl_tensor_new(device, CAPL_F32, ndim, size, CAPL_AUTO, &t));
@@ -37,7 +38,8 @@ static inline void tiny_then(capl_tensor **x, capl_op_id id, const char *attrs, 
 }
 
 enum { TINY_CONV, TINY_SCALE, TINY_SHIFT, TINY_MEAN, TINY_VAR, TINY_CONV2, TINY_BIAS2, TINY_SCALE2, TINY_SHIFT2,
-       TINY_MEAN2, TINY_VAR2, TINY_HEAD, TINY_HEAD_BIAS, TINY_SCALE3, TINY_SHIFT3, TINY_MEAN3, TINY_VAR3, TINY_WEIGHTS };
+       TINY_MEAN2, TINY_VAR2, TINY_HEAD, TINY_HEAD_BIAS, TINY_SCALE3, TINY_SHIFT3, TINY_MEAN3, TINY_VAR3,
+       TINY_WEIGHTS };
 
 static inline void tiny_weights(capl_device *device, capl_tensor **w)
 {

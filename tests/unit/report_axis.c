@@ -141,8 +141,8 @@ static void check_ticks(axis *a, int most)
     bool inside = a->at[i] >= a->lo - slack && a->at[i] <= a->hi + slack;
     bool rising = i == 0 || (a->at[i] > a->at[i - 1] && strcmp(a->label[i], a->label[i - 1]) != 0);
     if (!inside || !rising || !a->label[i][0])
-      fail_msg("%.17g to %.17g, log %d, percent %d: tick %d at %.17g is '%s'", a->lo, a->hi, a->log, a->percent, i, a->at[i],
-               a->label[i]);
+      fail_msg("%.17g to %.17g, log %d, percent %d: tick %d at %.17g is '%s'", a->lo, a->hi, a->log, a->percent, i,
+               a->at[i], a->label[i]);
   }
   if (a->n > most + 1) fail_msg("%g to %g: %d ticks, not at most %d", a->lo, a->hi, a->n, most + 1);
 }

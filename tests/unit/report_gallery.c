@@ -46,7 +46,8 @@ static void a_mask_tints_the_pixels_of_its_classes(void **state)
   (void)state;
   memset(mask, 0, sizeof mask);
   for (int y = 20; y < 40; y++) memset(mask + y * SIDE + 10, y < 30 ? 1 : 2, 30);
-  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .mask = mask});
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1,
+                                             .mask = mask});
   for (int y = 1; y < SIDE; y += 3)
     for (int x = 1; x < SIDE; x += 3) {
       const uint8_t *rgb = at(&p, x + 0.5, y + 0.5);
@@ -61,7 +62,8 @@ static void points_are_dots_and_crosses_at_their_place(void **state)
 {
   (void)state;
   const float points[] = {20, 30, 1, 60, 50, 0, 500, 500, 1};
-  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .points = points, .n_points = 3});
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1,
+                                             .points = points, .n_points = 3});
   assert_true(is_gray(at(&p, 20, 30)));      /* a ring is empty */
   assert_false(is_gray(at(&p, 20, 31)));     /* 3 px below */
   assert_false(is_gray(at(&p, 60, 50)));     /* a cross is not */
@@ -73,7 +75,8 @@ static void a_point_that_there_is_not_has_no_mark(void **state)
 {
   (void)state;
   const float points[] = {4, 4, -1, 60, 50, -1};
-  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .points = points, .n_points = 2});
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1,
+                                             .points = points, .n_points = 2});
   for (int y = 0; y < SIDE; y++)
     for (int x = 0; x < SIDE; x++) assert_true(is_gray(at(&p, x, y)));
   report_picture_fini(&p);
@@ -83,7 +86,8 @@ static void boxes_are_drawn_unless_there_is_none(void **state)
 {
   (void)state;
   const float boxes[] = {10, 20, 40, 60, 0, 50, 20, 70, 60, -1};
-  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .boxes = boxes, .n_boxes = 2});
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1,
+                                             .boxes = boxes, .n_boxes = 2});
   for (int y = 30; y < 60; y += 5) {
     assert_false(is_gray(at(&p, 10, y)));
     assert_false(is_gray(at(&p, 40, y)));
@@ -97,10 +101,13 @@ static void rows_and_sections_add_up(void **state)
 {
   (void)state;
   report_view views[7];
-  for (int i = 0; i < 7; i++) views[i] = (report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .caption = i ? "" : "A"};
-  const report_section sections[] = {{.title = "one", .note = "note", .views = views, .n_views = 7}, {.title = "two", .views = views, .n_views = 1}};
+  for (int i = 0; i < 7; i++)
+    views[i] = (report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1, .caption = i ? "" : "A"};
+  const report_section sections[] = {{.title = "one", .note = "note", .views = views, .n_views = 7},
+                                     {.title = "two", .views = views, .n_views = 1}};
   report_picture p;
-  assert_ok(drawing->gallery(&(report_gallery){.columns = 3, .sections = sections, .n_sections = 2, .title = "all"}, &p));
+  assert_ok(drawing->gallery(&(report_gallery){.columns = 3, .sections = sections, .n_sections = 2, .title = "all"},
+                             &p));
   assert_int_equal(p.width, 2 * PAD + 3 * (3 * SIDE + 2) + 2 * 10 + 22);
   assert_int_equal(p.height, 2 * PAD + 38 + (26 + 20) + 3 * (3 * SIDE + 2 + 20 + 12) + 14 + 26 + (3 * SIDE + 2 + 20));
   report_picture_fini(&p);
@@ -110,7 +117,8 @@ static void long_notes_have_several_lines(void **state)
 {
   (void)state;
   const report_view view = {.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1};
-  const char *notes[] = {"short", "a note of many words that is by far too long for one line of so narrow a picture, so it takes two", "oneveryveryverylongwordthatnolinecanhold,whichisthencutattheendofitsonlylinewithadotdotdot"};
+  const char *notes[] = {"short", "a note of many words that is by far too long for one line of so narrow a picture, "
+                                  "so it takes two", "oneveryveryverylongwordthatnolinecanhold,whichisthencutattheendofitsonlylinewithadotdotdot"};
   int height[3];
   for (int i = 0; i < 3; i++) {
     const report_section section = {.note = notes[i], .views = &view, .n_views = 1};

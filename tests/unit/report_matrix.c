@@ -74,7 +74,8 @@ static void samples_stand_beside_the_matrix(void **state)
   const report_cell cell = {.pixels = red, .width = 20, .height = 10, .channels = 3}, cells[] = {cell, cell};
   const report_group group = {.title = "0 read as O: 2", .cells = cells, .n_cells = 2};
   report_picture alone = draw(&(report_matrix){.labels = labels, .n = 3, .counts = counts});
-  report_picture p = draw(&(report_matrix){.labels = labels, .n = 3, .counts = counts, .groups = &group, .n_groups = 1});
+  report_picture p = draw(&(report_matrix){.labels = labels, .n = 3, .counts = counts, .groups = &group,
+                                           .n_groups = 1});
   assert_true(p.width > alone.width && tinted(&alone, 1) == 0);
   assert_int_equal(tinted(&p, 1), 2 * (20 * 4) * (10 * 4)); /* enlarged by a whole factor into 128 x 48 px */
   report_picture_fini(&alone);
@@ -87,7 +88,8 @@ static void every_size_is_drawn_long_labels_and_large_counts_too(void **state)
   enum { MOST = REPORT_MAX_LABELS };
   static double counts[MOST * MOST];
   static const char *names[MOST];
-  for (int i = 0; i < MOST; i++) names[i] = i % 7 ? "x" : "a label that is far too long to be shown whole, and \xff is no UTF-8";
+  for (int i = 0; i < MOST; i++)
+    names[i] = i % 7 ? "x" : "a label that is far too long to be shown whole, and \xff is no UTF-8";
   for (int i = 0; i < MOST * MOST; i++) counts[i] = i % 3 == 0 ? 1e12 / (1 + i) : 0;
   for (int n = 1; n <= MOST; n = 2 * n + 1) {
     report_picture p = draw(&(report_matrix){

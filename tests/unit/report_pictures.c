@@ -64,7 +64,8 @@ static spots find_line(const report_picture *p, int x0, int x1)
 /* The corners of the only panel: its axes are the longest lines of their colour. */
 static spots find_axes(const report_picture *p)
 {
-  int *columns = calloc((size_t)p->width, sizeof(int)), *rows = calloc((size_t)p->height, sizeof(int)), left = 0, bottom = 0;
+  int *columns = calloc((size_t)p->width, sizeof(int)), *rows = calloc((size_t)p->height, sizeof(int)), left = 0,
+  bottom = 0;
   for (int y = 0; y < p->height; y++)
     for (int x = 0; x < p->width; x++)
       if (pixel(p, x, y) == AXIS) columns[x]++, rows[y]++;
@@ -128,7 +129,8 @@ static void a_rising_line_rises(void **state)
   for (int k = 0; k < 10; k++) { /* y == x == k: a dot at k ninths of the width and k tenths of the height */
     int x = plot.x0 + (plot.x1 - plot.x0) * k / 9, y = plot.y1 - (plot.y1 - plot.y0) * k / 10;
     spots near = find_line(&p, x - 1, x + 2);
-    if (near.n == 0 || near.y0 > y + 1 || near.y1 < y - 1) fail_msg("value %d is drawn at %d..%d, not %d", k, near.y0, near.y1, y);
+    if (near.n == 0 || near.y0 > y + 1 || near.y1 < y - 1)
+      fail_msg("value %d is drawn at %d..%d, not %d", k, near.y0, near.y1, y);
   }
   report_picture_fini(&p);
 }
@@ -189,7 +191,8 @@ static void a_smooth_line_keeps_to_a_straight_one(void **state)
   for (int k = 0; k < 10; k++) { /* at the ends too, where all neighbours are on one side */
     int x = plot.x0 + (plot.x1 - plot.x0) * k / 9, y = plot.y1 - (plot.y1 - plot.y0) * k / 10;
     spots near = find_line(&p, x - 1, x + 2);
-    if (near.n == 0 || near.y0 < y - 4 || near.y1 > y + 4) fail_msg("value %d is drawn at %d..%d, not %d", k, near.y0, near.y1, y);
+    if (near.n == 0 || near.y0 < y - 4 || near.y1 > y + 4)
+      fail_msg("value %d is drawn at %d..%d, not %d", k, near.y0, near.y1, y);
   }
   report_picture_fini(&p);
 }
@@ -260,7 +263,8 @@ static void wrong_charts_are_refused_by_name(void **state)
   assert_fails(lines_with(no_panels), CAPL_EVALUE, "a chart has 1 to 32 panels, not 0");
   assert_fails(lines_with(narrow), CAPL_EVALUE, "the width of a chart is 240 to 16384 px, not 100");
   assert_fails(lines_with(wide), CAPL_EVALUE, "the width of a chart is 240 to 16384 px, not 20000");
-  assert_fails(lines_with(tall), CAPL_EVALUE, "a picture of 400 x 20000 px; the limit is 16384 px per side and 64 megapixels");
+  assert_fails(lines_with(tall), CAPL_EVALUE,
+               "a picture of 400 x 20000 px; the limit is 16384 px per side and 64 megapixels");
   assert_fails(lines_with(flat), CAPL_EVALUE, "a height of 60 px is too little for 1 panels; at least 164");
   assert_fails(lines_with(limits_swapped), CAPL_EVALUE, "panel 1: min = 2 is not below max = 1");
   assert_fails(lines_with(limits_infinite), CAPL_EVALUE, "panel 1: min and max are finite numbers up to 1e+300");
@@ -411,11 +415,13 @@ static void a_sheet_too_long_is_refused(void **state)
 /* ---- odd input ------------------------------------------------------------------------------- */
 
 static const char *const odd_texts[] = {
-  NULL, "", " ", "x", "Gr\xc3\xbc\xc3\x9f" "e", "\xd0\x9f\xd1\x80\xd0\xb8", "\xe9\xaa\x8c\xe8\xaf\x81\xe7\xa0\x81", "\x1b[31m\n\r\t\x01",
-  "\xff\xfe\xc3", "\xef\xbf\xbf \xef\xb7\x90", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "%s%n%d", "e\xcc\x81\xcc\x81\xcc\x81",
+  NULL, "", " ", "x", "Gr\xc3\xbc\xc3\x9f" "e", "\xd0\x9f\xd1\x80\xd0\xb8", "\xe9\xaa\x8c\xe8\xaf\x81\xe7\xa0\x81",
+  "\x1b[31m\n\r\t\x01", "\xff\xfe\xc3", "\xef\xbf\xbf \xef\xb7\x90", "\xf0\x9f\x98\x80", "\xed\xa0\x80", "%s%n%d",
+  "e\xcc\x81\xcc\x81\xcc\x81",
 };
 enum { ODD_TEXTS = sizeof odd_texts / sizeof *odd_texts };
-static const double odd_values[] = {0, 1, -1, 1e308, -1e308, 1e300, 1e-308, 5e-324, NAN, INFINITY, -INFINITY, 0.5, 100, 3e38};
+static const double odd_values[] = {0, 1, -1, 1e308, -1e308, 1e300, 1e-308, 5e-324, NAN, INFINITY, -INFINITY, 0.5, 100,
+                                    3e38};
 enum { ODD_VALUES = sizeof odd_values / sizeof *odd_values };
 
 static char long_text[5000];
@@ -453,9 +459,10 @@ static void odd_charts_are_drawn_or_refused(void **state)
                                   .smooth = rand() % 2 ? 0 : rand() % 10 / 9.0};
     for (int k = 0; k < 2; k++)
       panels[k] = (report_panel){.y_label = odd_text(), .percent = rand() % 2, .log = rand() % 2, .series = series,
-                                 .n_series = rand() % 4, .min = rand() % 2 ? NAN : odd_value(), .max = rand() % 2 ? NAN : odd_value()};
-    report_chart chart = {.title = odd_text(), .x_label = odd_text(), .width = 240 + rand() % 500, .height = rand() % 2 ? 0 : rand() % 700,
-                          .panels = panels, .n_panels = 1 + rand() % 2};
+                                 .n_series = rand() % 4, .min = rand() % 2 ? NAN : odd_value(),
+                                 .max = rand() % 2 ? NAN : odd_value()};
+    report_chart chart = {.title = odd_text(), .x_label = odd_text(), .width = 240 + rand() % 500,
+                          .height = rand() % 2 ? 0 : rand() % 700, .panels = panels, .n_panels = 1 + rand() % 2};
     report_picture p = {0};
     check_outcome(drawing->lines(&chart, &p), &p);
   }
@@ -469,8 +476,9 @@ static void odd_sheets_are_drawn_or_refused(void **state)
   for (int round = 0; round < 80; round++) {
     report_cell cells[8];
     for (int k = 0; k < 8; k++)
-      cells[k] = (report_cell){.pixels = pixels, .width = 1 + rand() % 100, .height = 1 + rand() % 100, .channels = rand() % 2 ? 1 : 3,
-                               .caption = odd_text(), .truth = odd_text(), .note = odd_text(), .mark = (report_mark)(rand() % 3)};
+      cells[k] = (report_cell){.pixels = pixels, .width = 1 + rand() % 100, .height = 1 + rand() % 100,
+                               .channels = rand() % 2 ? 1 : 3, .caption = odd_text(), .truth = odd_text(),
+                               .note = odd_text(), .mark = (report_mark)(rand() % 3)};
     report_sheet sheet = {.title = odd_text(), .columns = rand() % 10, .cells = cells, .n_cells = 1 + rand() % 8};
     report_picture p = {0};
     check_outcome(drawing->sheet(&sheet, &p), &p);

@@ -1,8 +1,8 @@
 /* sandbox_attacks.c -- the wall against native code: what somebody can still do who has escaped from Lua.
 **
 ** A child raises the wall as a worker does, with a thread that was there before and blocks all signals, and then tries
-** everything below; first on the thread that raised the wall, then on the old one. Each attempt is a test; those that are
-** told to work show that the wall is no wall against training.
+** everything below; first on the thread that raised the wall, then on the old one. Each attempt is a test; those that
+** are told to work show that the wall is no wall against training.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -77,7 +77,8 @@ static bool open_doors(void)
   socklen_t len = sizeof door;
   int fd = socket(AF_INET, SOCK_STREAM, 0);
   door = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  bool tcp = bind(fd, (struct sockaddr *)&door, len) == 0 && listen(fd, 5) == 0 && getsockname(fd, (struct sockaddr *)&door, &len) == 0;
+  bool tcp = bind(fd, (struct sockaddr *)&door, len) == 0 && listen(fd, 5) == 0
+      && getsockname(fd, (struct sockaddr *)&door, &len) == 0;
   len = name(&by_path, in("socket"), false);
   bool path = listen_at(AF_UNIX, SOCK_STREAM, (struct sockaddr *)&by_path, len);
   len = name(&abstract, place, true);
@@ -95,8 +96,10 @@ static bool make_place(void)
   terminal = posix_openpt(O_RDWR | O_NOCTTY);
   victim = fork();
   if (victim == 0) pause(), _exit(0);
-  return put("recipe/recipe.lua", "print(1)") && put("data/1.png", "x") && put("home/.ssh/key", "secret") && put("runs/old", "x") &&
-         put("stranger", "x") && symlink(in("home/.ssh/key"), in("data/link")) == 0 && open_doors() && terminal >= 0 && victim > 0;
+  return put("recipe/recipe.lua", "print(1)") && put("data/1.png", "x") && put("home/.ssh/key", "secret")
+      && put("runs/old", "x") &&
+         put("stranger", "x") && symlink(in("home/.ssh/key"), in("data/link")) == 0 && open_doors() && terminal >= 0
+         && victim > 0;
 }
 
 static int remove_place(void **state)
@@ -144,7 +147,8 @@ static bool read_shadow(void) { return no_open("/etc/shadow", O_RDONLY); }
 static bool read_home(void) { return no_open(in("home/.ssh/key"), O_RDONLY); }
 static bool read_home_by_dots(void) { return no_open(in("data/../home/.ssh/key"), O_RDONLY); }
 static bool read_home_by_link(void) { return no_open(in("data/link"), O_RDONLY); }
-static bool read_home_by_proc(void) { char p[400]; snprintf(p, sizeof p, "/proc/self/root%s", in("home/.ssh/key")); return no_open(p, O_RDONLY); }
+static bool read_home_by_proc(void) { char p[400]; snprintf(p, sizeof p, "/proc/self/root%s", in("home/.ssh/key"));
+                                     return no_open(p, O_RDONLY); }
 static bool list_home(void) { return no_open(in("home"), O_RDONLY | O_DIRECTORY); }
 static bool list_root(void) { return no_open("/", O_RDONLY | O_DIRECTORY); }
 static bool list_tmp(void) { return no_open("/tmp", O_RDONLY | O_DIRECTORY); }
@@ -172,18 +176,23 @@ static bool set_user_id(void) { return no(chmod(in("runs/old"), 04755)); }
 static bool change_owner(void) { return no(chown(in("home/.ssh/key"), 1, 1)); }
 static bool change_times(void) { return no(utimensat(AT_FDCWD, in("home/.ssh/key"), NULL, 0)); }
 static bool set_attribute(void) { return no(syscall(SYS_setxattr, in("home/.ssh/key"), "user.x", "y", 1, 0)); }
-static bool watch_home(void) { int fd = (int)syscall(SYS_inotify_init1, 0); return no(syscall(SYS_inotify_add_watch, fd, in("home"), 0xfff)); }
+static bool watch_home(void) { int fd = (int)syscall(SYS_inotify_init1, 0);
+                              return no(syscall(SYS_inotify_add_watch, fd, in("home"), 0xfff)); }
 static bool watch_all(void) { return no(syscall(SYS_fanotify_init, 0, 0)); }
-static bool notice_home(void) { int fd = open(in("data"), O_RDONLY); bool refused = no(fcntl(fd, F_NOTIFY, DN_MODIFY)); close(fd); return refused; }
-static bool name_a_handle(void) { char h[200] = {0}; int id; *(int *)h = 128; return no(syscall(SYS_name_to_handle_at, AT_FDCWD, "/etc/passwd", h, &id, 0)); }
+static bool notice_home(void) { int fd = open(in("data"), O_RDONLY); bool refused = no(fcntl(fd, F_NOTIFY, DN_MODIFY));
+                               close(fd); return refused; }
+static bool name_a_handle(void) { char h[200] = {0}; int id; *(int *)h = 128;
+                                 return no(syscall(SYS_name_to_handle_at, AT_FDCWD, "/etc/passwd", h, &id, 0)); }
 static bool open_a_handle(void) { char h[200] = {0}; return no(syscall(SYS_open_by_handle_at, AT_FDCWD, h, O_RDONLY)); }
 static bool change_root(void) { return no(chroot(in("home"))); }
 
 /* Programs and processes. */
 static bool run_a_shell(void) { return system("true") != 0; }
 static bool run_execve(void) { char *a[] = {(char *)"true", NULL}; return no(execve("/bin/true", a, environ)); }
-static bool run_spawn(void) { pid_t p; char *a[] = {(char *)"true", NULL}; return posix_spawn(&p, "/bin/true", NULL, NULL, a, environ) != 0; }
-static bool run_loader(void) { char *a[] = {(char *)"ld", (char *)"/bin/true", NULL}; return no(execve("/lib64/ld-linux-x86-64.so.2", a, environ)); }
+static bool run_spawn(void) { pid_t p; char *a[] = {(char *)"true", NULL};
+                             return posix_spawn(&p, "/bin/true", NULL, NULL, a, environ) != 0; }
+static bool run_loader(void) { char *a[] = {(char *)"ld", (char *)"/bin/true", NULL};
+                              return no(execve("/lib64/ld-linux-x86-64.so.2", a, environ)); }
 static bool run_memory(void)
 {
   int fd = memfd_create("program", 0), from = open("/usr/lib/os-release", O_RDONLY);
@@ -211,7 +220,8 @@ static bool fork_raw(void)
 static bool clone_process(void) { return leave((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
 static bool clone_high_bits(void) { return leave((pid_t)syscall(SYS_clone, SIGCHLD | 1ul << 48, 0, 0, 0, 0)); }
 static bool clone_namespace(void) { return leave((pid_t)syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)); }
-static bool clone3_process(void) { uint64_t a[11] = {0}; a[4] = SIGCHLD; return leave((pid_t)syscall(435, a, sizeof a)); }
+static bool clone3_process(void) { uint64_t a[11] = {0}; a[4] = SIGCHLD; return leave((pid_t)syscall(435, a, sizeof a));
+                                  }
 static bool signal_victim(void) { return no(kill(victim, SIGTERM)); }
 static bool signal_parent(void) { return no(kill(getppid(), 0)); }
 static bool signal_all(void) { return no(kill(-1, 0)); }
@@ -219,7 +229,8 @@ static bool signal_group(void) { return no(kill(0, 0)); }
 static bool signal_with_high_bits(void) { return no(syscall(SYS_kill, (unsigned long)victim | 1ul << 40, SIGTERM)); }
 static bool signal_thread_of_victim(void) { return no(syscall(SYS_tgkill, victim, victim, SIGTERM)); }
 static bool signal_by_tkill(void) { return no(syscall(SYS_tkill, victim, SIGTERM)); }
-static bool signal_by_queue(void) { siginfo_t i = {.si_code = SI_QUEUE}; return no(syscall(SYS_rt_sigqueueinfo, victim, SIGTERM, &i)); }
+static bool signal_by_queue(void) { siginfo_t i = {.si_code = SI_QUEUE};
+                                   return no(syscall(SYS_rt_sigqueueinfo, victim, SIGTERM, &i)); }
 static bool signal_by_descriptor(void) { return no(syscall(424, 0, SIGTERM, NULL, 0)); }
 static bool hold_victim(void) { return no(syscall(434, victim, 0)); }
 static bool steal_descriptor(void) { return no(syscall(438, 0, 0, 0)); }
@@ -235,7 +246,8 @@ static bool environment_of_victim(void) { return no_open(of_victim("environ"), O
 static bool maps_of_victim(void) { return no_open(of_victim("maps"), O_RDONLY); }
 static bool files_of_victim(void) { return no_open(of_victim("fd"), O_RDONLY); }
 static bool words_of_victim(void) { return no_open(of_victim("cmdline"), O_RDONLY); }
-static bool limits_of_victim(void) { struct rlimit64 l; return no(syscall(SYS_prlimit64, victim, RLIMIT_CORE, NULL, &l)); }
+static bool limits_of_victim(void) { struct rlimit64 l;
+                                    return no(syscall(SYS_prlimit64, victim, RLIMIT_CORE, NULL, &l)); }
 static bool priority_of_victim(void) { return no(setpriority(PRIO_PROCESS, (id_t)victim, 19)); }
 static bool schedule_victim(void) { struct sched_param p = {0}; return no(sched_setscheduler(victim, SCHED_IDLE, &p)); }
 static bool outlive_supervisor(void) { return no(prctl(PR_SET_PDEATHSIG, 0)); }
@@ -263,8 +275,10 @@ static bool socket_crypto(void) { return no_socket(38, 5, 0); }
 static int kept[3] = {-1, -1, -1}; /* sockets that were open before the wall */
 static bool connect_inet(void) { return no(connect(kept[0], (struct sockaddr *)&door, sizeof door)); }
 static bool connect_path(void) { return no(connect(kept[1], (struct sockaddr *)&by_path, sizeof by_path)); }
-static bool connect_abstract(void) { return no(connect(kept[1], (struct sockaddr *)&abstract, (socklen_t)(3 + strlen(place)))); }
-static bool bind_inet(void) { struct sockaddr_in a = {.sin_family = AF_INET}; return no(bind(kept[0], (struct sockaddr *)&a, sizeof a)); }
+static bool connect_abstract(void) { return no(connect(kept[1], (struct sockaddr *)&abstract,
+                                                       (socklen_t)(3 + strlen(place)))); }
+static bool bind_inet(void) { struct sockaddr_in a = {.sin_family = AF_INET};
+                             return no(bind(kept[0], (struct sockaddr *)&a, sizeof a)); }
 static bool listen_inet(void) { return no(listen(kept[0], 1)); }
 static bool datagram_pair(void)
 {
@@ -274,7 +288,9 @@ static bool datagram_pair(void)
   close(pair[0]), close(pair[1]);
   return !sent && false;
 }
-static bool datagram_pair_with_flags(void) { int pair[2]; return no(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair)); }
+static bool datagram_pair_with_flags(void) { int pair[2];
+                                            return no(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+    pair)); }
 static bool shared_memory(void) { return no(syscall(SYS_shmget, 0x1234, 4096, 0600 | 01000)); }
 static bool message_queue(void) { return no(syscall(SYS_msgget, 0x1234, 0600 | 01000)); }
 static bool semaphores(void) { return no(syscall(SYS_semget, 0x1234, 1, 0600 | 01000)); }
@@ -300,7 +316,8 @@ static bool use_userfaultfd(void) { return no(syscall(SYS_userfaultfd, 0)); }
 static bool use_keys(void) { return no(syscall(SYS_keyctl, 0, -3, 0)); }
 static bool ask_for_a_key(void) { return no(syscall(SYS_request_key, "user", "x", NULL, 0)); }
 static bool become_root(void) { return no(setuid(0)); }
-static bool raise_capabilities(void) { unsigned h[2] = {0x20080522, 0}, d[6] = {0}; return no(syscall(SYS_capset, h, d)); }
+static bool raise_capabilities(void) { unsigned h[2] = {0x20080522, 0}, d[6] = {0};
+                                      return no(syscall(SYS_capset, h, d)); }
 static bool other_personality(void) { return no(syscall(SYS_personality, 0x0040000)); }
 static bool load_a_module(void) { return no(syscall(SYS_finit_module, -1, "", 0)); }
 static bool load_a_kernel(void) { return no(syscall(SYS_kexec_load, 0, 0, 0, 0)); }
@@ -313,25 +330,33 @@ static bool newest_calls(void) { return syscall(4000) < 0 && errno == ENOSYS; }
 static void *nothing(void *arg) { return arg; }
 static atomic_int caught;
 static void on_usr1(int n) { (void)n; atomic_fetch_add(&caught, 1); }
-static bool works_read_data(void) { return can_open(in("data/1.png"), O_RDONLY) && can_open(in("data"), O_RDONLY | O_DIRECTORY); }
+static bool works_read_data(void) { return can_open(in("data/1.png"), O_RDONLY)
+                                   && can_open(in("data"), O_RDONLY | O_DIRECTORY); }
 static bool works_read_recipe(void) { return can_open(in("recipe/recipe.lua"), O_RDONLY); }
 static bool works_write_runs(void)
 {
-  bool made = can_open(in("runs/1/.tmp"), O_WRONLY | O_CREAT | O_TRUNC) && rename(in("runs/1/.tmp"), in("runs/1/best")) == 0;
-  return made && mkdir(in("runs/1/d"), 0755) == 0 && rename(in("runs/1/d"), in("runs/1/e")) == 0 && rmdir(in("runs/1/e")) == 0 &&
+  bool made = can_open(in("runs/1/.tmp"), O_WRONLY | O_CREAT | O_TRUNC)
+  && rename(in("runs/1/.tmp"), in("runs/1/best")) == 0;
+  return made && mkdir(in("runs/1/d"), 0755) == 0 && rename(in("runs/1/d"), in("runs/1/e")) == 0
+      && rmdir(in("runs/1/e")) == 0 &&
          unlink(in("runs/1/best")) == 0;
 }
 static bool works_unnamed_in_runs(void) { return can_open(in("runs"), O_TMPFILE | O_RDWR); }
-static bool works_threads(void) { pthread_t t; return pthread_create(&t, NULL, nothing, NULL) == 0 && pthread_join(t, NULL) == 0; }
-static bool works_own_signals(void) { signal(SIGUSR1, on_usr1); int before = caught; raise(SIGUSR1); kill(getpid(), 0); return caught == before + 1; }
+static bool works_threads(void) { pthread_t t;
+                                 return pthread_create(&t, NULL, nothing, NULL) == 0 && pthread_join(t, NULL) == 0; }
+static bool works_own_signals(void) { signal(SIGUSR1, on_usr1); int before = caught; raise(SIGUSR1); kill(getpid(), 0);
+                                     return caught == before + 1; }
 static bool works_compiled_code(void)
 {
   void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return page != MAP_FAILED && mprotect(page, 4096, PROT_READ | PROT_EXEC) == 0 && munmap(page, 4096) == 0;
 }
-static bool works_pipes(void) { int a[2], b[2]; return pipe(a) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, b) == 0 && !close(a[0]) && !close(a[1]) && !close(b[0]) && !close(b[1]); }
+static bool works_pipes(void) { int a[2], b[2];
+                               return pipe(a) == 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, b) == 0 && !close(a[0])
+                               && !close(a[1]) && !close(b[0]) && !close(b[1]); }
 static bool works_devices(void) { return can_open("/dev/null", O_RDWR) && can_open("/dev/urandom", O_RDONLY); }
-static bool works_own_figures(void) { return can_open("/proc/self/statm", O_RDONLY) && can_open("/proc/meminfo", O_RDONLY) && can_open("/proc/self/maps", O_RDONLY); }
+static bool works_own_figures(void) { return can_open("/proc/self/statm", O_RDONLY)
+                                     && can_open("/proc/meminfo", O_RDONLY) && can_open("/proc/self/maps", O_RDONLY); }
 static bool works_limits(void) { struct rlimit l; return getrlimit(RLIMIT_NOFILE, &l) == 0; }
 static bool works_terminal(void) { struct winsize s; return ioctl(terminal, TIOCGWINSZ, &s) == 0; }
 
@@ -344,26 +369,30 @@ typedef struct {
 #define F(f) {#f, f, false}
 #define C(f) {#f, f, true}
 static const attempt attempts[] = {
-  F(read_passwd), F(read_shadow), F(read_home), F(read_home_by_dots), F(read_home_by_link), F(read_home_by_proc), F(list_home), F(list_root),
-  F(list_tmp), F(list_processes), F(write_tmp), F(make_unnamed_in_tmp), F(write_recipe), C(cut_recipe), F(add_to_recipe_folder), F(write_data),
-  F(remove_data), F(write_library), C(cut_stranger), C(symlink_in_runs), C(symlink_at_in_runs), F(hard_link_into_runs), F(hard_link_from_home),
-  F(move_data_into_runs), F(move_runs_out), C(make_device), C(make_fifo), C(change_mode), C(change_mode_at), C(set_user_id), C(change_owner),
-  C(change_times), C(set_attribute), C(watch_home), C(watch_all), C(notice_home), C(name_a_handle), C(open_a_handle), C(change_root),
-  C(run_a_shell), C(run_execve), C(run_spawn), C(run_loader), C(run_memory), C(fork_once), C(fork_raw), C(clone_process), C(clone_high_bits),
-  C(clone_namespace), C(clone3_process), C(signal_victim), C(signal_parent), C(signal_all), C(signal_group), C(signal_with_high_bits),
-  C(signal_thread_of_victim), C(signal_by_tkill), C(signal_by_queue), C(signal_by_descriptor), C(hold_victim), C(steal_descriptor),
-  C(signal_by_owner), C(signal_by_owner_ioctl), C(choose_owner_signal), C(trace_victim), C(trace_by_parent), C(read_victim), C(write_victim),
-  F(memory_of_victim), F(environment_of_victim), F(maps_of_victim), F(files_of_victim), F(words_of_victim), C(limits_of_victim),
-  C(priority_of_victim), C(schedule_victim), C(outlive_supervisor), C(leave_session), C(leave_group), C(compare_victim), C(socket_inet),
-  C(socket_inet6), C(socket_udp), C(socket_raw), C(socket_unix), C(socket_netlink), C(socket_packet), C(socket_vsock), C(socket_crypto),
-  C(connect_inet), C(connect_path), C(connect_abstract), C(bind_inet), C(listen_inet), C(datagram_pair), C(datagram_pair_with_flags),
-  C(shared_memory), C(message_queue), C(semaphores), C(posix_queue), C(type_for_user), C(type_with_high_bits), C(paste_for_user),
-  C(take_terminal), C(console_to_terminal), C(line_discipline), C(mount_something), C(unmount_something), C(mount_new_way), C(clone_a_mount),
-  C(user_namespace), C(enter_namespace), C(use_io_uring), C(use_bpf), C(use_perf), C(use_userfaultfd), C(use_keys), C(ask_for_a_key),
-  C(become_root), C(raise_capabilities), C(other_personality), C(load_a_module), C(load_a_kernel), C(restart_machine), C(set_clock),
-  C(read_kernel_log), C(newest_calls),
-  F(works_read_data), F(works_read_recipe), F(works_write_runs), F(works_unnamed_in_runs), C(works_threads), C(works_own_signals),
-  C(works_compiled_code), C(works_pipes), F(works_devices), F(works_own_figures), C(works_limits), C(works_terminal),
+  F(read_passwd), F(read_shadow), F(read_home), F(read_home_by_dots), F(read_home_by_link), F(read_home_by_proc),
+  F(list_home), F(list_root), F(list_tmp), F(list_processes), F(write_tmp), F(make_unnamed_in_tmp), F(write_recipe),
+  C(cut_recipe), F(add_to_recipe_folder), F(write_data), F(remove_data), F(write_library), C(cut_stranger),
+  C(symlink_in_runs), C(symlink_at_in_runs), F(hard_link_into_runs), F(hard_link_from_home), F(move_data_into_runs),
+  F(move_runs_out), C(make_device), C(make_fifo), C(change_mode), C(change_mode_at), C(set_user_id), C(change_owner),
+  C(change_times), C(set_attribute), C(watch_home), C(watch_all), C(notice_home), C(name_a_handle), C(open_a_handle),
+  C(change_root), C(run_a_shell), C(run_execve), C(run_spawn), C(run_loader), C(run_memory), C(fork_once), C(fork_raw),
+  C(clone_process), C(clone_high_bits), C(clone_namespace), C(clone3_process), C(signal_victim), C(signal_parent),
+  C(signal_all), C(signal_group), C(signal_with_high_bits), C(signal_thread_of_victim), C(signal_by_tkill),
+  C(signal_by_queue), C(signal_by_descriptor), C(hold_victim), C(steal_descriptor), C(signal_by_owner),
+  C(signal_by_owner_ioctl), C(choose_owner_signal), C(trace_victim), C(trace_by_parent), C(read_victim),
+  C(write_victim), F(memory_of_victim), F(environment_of_victim), F(maps_of_victim), F(files_of_victim),
+  F(words_of_victim), C(limits_of_victim), C(priority_of_victim), C(schedule_victim), C(outlive_supervisor),
+  C(leave_session), C(leave_group), C(compare_victim), C(socket_inet), C(socket_inet6), C(socket_udp), C(socket_raw),
+  C(socket_unix), C(socket_netlink), C(socket_packet), C(socket_vsock), C(socket_crypto), C(connect_inet),
+  C(connect_path), C(connect_abstract), C(bind_inet), C(listen_inet), C(datagram_pair), C(datagram_pair_with_flags),
+  C(shared_memory), C(message_queue), C(semaphores), C(posix_queue), C(type_for_user), C(type_with_high_bits),
+  C(paste_for_user), C(take_terminal), C(console_to_terminal), C(line_discipline), C(mount_something),
+  C(unmount_something), C(mount_new_way), C(clone_a_mount), C(user_namespace), C(enter_namespace), C(use_io_uring),
+  C(use_bpf), C(use_perf), C(use_userfaultfd), C(use_keys), C(ask_for_a_key), C(become_root), C(raise_capabilities),
+  C(other_personality), C(load_a_module), C(load_a_kernel), C(restart_machine), C(set_clock), C(read_kernel_log),
+  C(newest_calls), F(works_read_data), F(works_read_recipe), F(works_write_runs), F(works_unnamed_in_runs),
+  C(works_threads), C(works_own_signals), C(works_compiled_code), C(works_pipes), F(works_devices),
+  F(works_own_figures), C(works_limits), C(works_terminal),
 };
 enum { N = sizeof attempts / sizeof *attempts };
 
@@ -406,7 +435,8 @@ static void attack(void)
   kept[0] = socket(AF_INET, SOCK_STREAM, 0);
   kept[1] = socket(AF_UNIX, SOCK_STREAM, 0);
   if (pipe(start) != 0 || pthread_create(&old, NULL, old_thread, NULL) != 0) _exit(1);
-  if (capl_policy_grant(in("recipe"), CAPL_MAY_READ) != CAPL_OK || capl_policy_grant(in("data"), CAPL_MAY_READ) != CAPL_OK ||
+  if (capl_policy_grant(in("recipe"), CAPL_MAY_READ) != CAPL_OK
+      || capl_policy_grant(in("data"), CAPL_MAY_READ) != CAPL_OK ||
       capl_policy_grant(in("runs"), CAPL_MAY_READ | CAPL_MAY_WRITE) != CAPL_OK)
     _exit(2);
   if (capl_wall_raise() != CAPL_ESTATE) _exit(3);
@@ -428,7 +458,8 @@ static int attack_in_a_child(void **state)
   if (!make_place() || seen == MAP_FAILED) return perror(place), 1;
   pid_t child = fork();
   if (child == 0) attack();
-  if (waitpid(child, &status, 0) != child || status != 0) return fprintf(stderr, "the child ended with status 0x%x\n", (unsigned)status), 1;
+  if (waitpid(child, &status, 0) != child || status != 0)
+    return fprintf(stderr, "the child ended with status 0x%x\n", (unsigned)status), 1;
   return 0;
 }
 
@@ -495,7 +526,8 @@ static void calls_of_other_processor_modes_end_the_process(void **state)
   if (!seen->wall.calls) skip();
   assert_int_equal(WTERMSIG(status_behind(call_x32)), SIGSYS);
   int status = status_behind(call_32);
-  assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV)); /* a kernel without them */
+  /* a kernel without them */
+  assert_true(WIFSIGNALED(status) && (WTERMSIG(status) == SIGSYS || WTERMSIG(status) == SIGSEGV));
 #else
   (void)call_x32, (void)call_32;
   skip();
@@ -523,7 +555,8 @@ int main(void)
   int n = 0;
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(the_walls_stand_as_this_kernel_has_them);
   for (int i = 0; i < N; i++)
-    tests[n++] = (struct CMUnitTest){.name = attempts[i].name, .test_func = is_held, .initial_state = (void *)&attempts[i]};
+    tests[n++] = (struct CMUnitTest){.name = attempts[i].name, .test_func = is_held,
+                                     .initial_state = (void *)&attempts[i]};
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(the_victim_is_alive);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(calls_of_other_processor_modes_end_the_process);
   tests[n++] = (struct CMUnitTest)cmocka_unit_test(switched_off_for_a_test_nothing_stands_and_it_says_so);

@@ -1,7 +1,7 @@
 /* sandbox_kernels.c -- the walls on kernels that have less: older versions of Landlock, and calls that are refused.
 **
-** Old versions are played by a syscall() that stands before the C library's and knows no more rights than they did; missing
-** ones by a filter, as containers have them. Each in a child, for walls stay.
+** Old versions are played by a syscall() that stands before the C library's and knows no more rights than they did;
+** missing ones by a filter, as containers have them. Each in a child, for walls stay.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -38,7 +38,8 @@ static long refuse(int error, bool beyond)
 }
 
 /* What each version knows: rights to files, and how many fields a ruleset has. */
-static uint64_t files_of(int version) { return (1ull << (version >= 5 ? 16 : version >= 3 ? 15 : version >= 2 ? 14 : 13)) - 1; }
+static uint64_t files_of(int version) { return (1ull << (version >= 5 ? 16 : version >= 3 ? 15 : version >= 2 ? 14
+                                                         : 13)) - 1; }
 static long fields_of(int version) { return version >= 6 ? 3 : version >= 4 ? 2 : 1; }
 
 static bool is_beyond(const uint64_t *ruleset, long fields)
@@ -68,7 +69,8 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
   if (plays && number == CREATE_RULESET && a[2] == VERSION) return plays;
   if (plays && number == CREATE_RULESET && a[2] == ERRATA) return refuse(EINVAL, false);
   if (plays && number == CREATE_RULESET && is_beyond((const uint64_t *)a[0], a[1] / 8)) return refuse(EINVAL, true);
-  if (plays && number == ADD_RULE && (rights_of_rule((const void *)a[2]) & ~files_of(plays))) return refuse(EINVAL, true);
+  if (plays && number == ADD_RULE && (rights_of_rule((const void *)a[2]) & ~files_of(plays)))
+    return refuse(EINVAL, true);
   return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -137,7 +139,8 @@ static void stop_unless_the_policy_holds(void)
 static void without_landlock(int error)
 {
   static const int calls[] = {CREATE_RULESET, ADD_RULE, RESTRICT_SELF};
-  const char *says = error == ENOSYS ? "older than 5.13" : error == EOPNOTSUPP ? "started without Landlock" : "forbidden here";
+  const char *says = error == ENOSYS ? "older than 5.13" : error == EOPNOTSUPP ? "started without Landlock"
+      : "forbidden here";
   refuse_calls(calls, 3, error);
   capl_wall w = capl_wall_possible();
   stop_unless(w.files == 0 && strstr(w.why, says), 31);
@@ -151,7 +154,8 @@ static void without_any(int error)
   refuse_calls(calls, 2, error);
   capl_wall w = capl_wall_possible();
   stop_unless(w.files == 0 && strstr(w.why, "Landlock"), 41);
-  stop_unless(!w.calls && strstr(w.calls_why, error == ENOSYS ? "filters no system calls" : "seccomp is forbidden"), 42);
+  stop_unless(!w.calls && strstr(w.calls_why, error == ENOSYS ? "filters no system calls" : "seccomp is forbidden"),
+              42);
   stop_unless_the_policy_holds();
 }
 

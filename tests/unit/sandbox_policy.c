@@ -1,4 +1,5 @@
-/* sandbox_policy.c -- tests of what a recipe may read and write: where paths lead, what is granted, what is said otherwise.
+/* sandbox_policy.c -- tests of what a recipe may read and write: where paths lead, what is granted, what is said
+** otherwise.
 **
 ** There is one policy per process and no way back from closing it: tests that close it do so in a child.
 ** SPDX-License-Identifier: Apache-2.0
@@ -21,8 +22,10 @@ static int make_place(void **state)
 {
   (void)state;
   if (!mkdtemp(place) || chdir(place) != 0) return 1;
-  bool made = mkdir("data", 0755) == 0 && mkdir("data/train", 0755) == 0 && mkdir("runs", 0755) == 0 && mkdir("database", 0755) == 0 &&
-              symlink("data/train", "short") == 0 && symlink("/etc/passwd", "data/leak") == 0 && symlink("gone/further", "data/nowhere") == 0 &&
+  bool made = mkdir("data", 0755) == 0 && mkdir("data/train", 0755) == 0 && mkdir("runs", 0755) == 0
+      && mkdir("database", 0755) == 0 &&
+              symlink("data/train", "short") == 0 && symlink("/etc/passwd", "data/leak") == 0
+              && symlink("gone/further", "data/nowhere") == 0 &&
               symlink("b", "a") == 0 && symlink("a", "b") == 0;
   FILE *file = fopen("data/one.txt", "w");
   return !(made && file && fclose(file) == 0);
@@ -129,12 +132,15 @@ static void a_grant_holds_for_what_lies_below_and_for_nothing_beside(void **stat
     bool allowed;
   } cases[] = {
     {"data", CAPL_MAY_READ, true}, {"data/one.txt", CAPL_MAY_READ, true}, {"data/one.txt", CAPL_MAY_WRITE, false},
-    {"short/new.png", CAPL_MAY_READ, true}, {"data/../data/train", CAPL_MAY_READ, true}, {"data/leak", CAPL_MAY_READ, false},
-    {"data/../database", CAPL_MAY_READ, false}, {"database", CAPL_MAY_READ, false}, {"data/..", CAPL_MAY_READ, false}, {".", CAPL_MAY_READ, false},
-    {"runs/a/b", CAPL_MAY_READ | CAPL_MAY_WRITE, true}, {"runs/../data/x", CAPL_MAY_WRITE, false}, {"/proc/self/cwd/data/one.txt", CAPL_MAY_READ, true},
-    {"/proc/self/root/./etc/passwd", CAPL_MAY_READ, false}, {"data/nowhere", CAPL_MAY_READ, true}, {"a", CAPL_MAY_READ, false}, {"", CAPL_MAY_READ, false}};
+    {"short/new.png", CAPL_MAY_READ, true}, {"data/../data/train", CAPL_MAY_READ, true},
+    {"data/leak", CAPL_MAY_READ, false}, {"data/../database", CAPL_MAY_READ, false}, {"database", CAPL_MAY_READ, false},
+    {"data/..", CAPL_MAY_READ, false}, {".", CAPL_MAY_READ, false}, {"runs/a/b", CAPL_MAY_READ | CAPL_MAY_WRITE, true},
+    {"runs/../data/x", CAPL_MAY_WRITE, false}, {"/proc/self/cwd/data/one.txt", CAPL_MAY_READ, true},
+    {"/proc/self/root/./etc/passwd", CAPL_MAY_READ, false}, {"data/nowhere", CAPL_MAY_READ, true},
+    {"a", CAPL_MAY_READ, false}, {"", CAPL_MAY_READ, false}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    if ((capl_policy_check(cases[i].path, cases[i].rights) == CAPL_OK) != cases[i].allowed) fprintf(stderr, "%s: %d\n", cases[i].path, cases[i].rights), _exit(1);
+    if ((capl_policy_check(cases[i].path, cases[i].rights) == CAPL_OK) != cases[i].allowed)
+      fprintf(stderr, "%s: %d\n", cases[i].path, cases[i].rights), _exit(1);
   _exit(0);
 }
 
@@ -147,11 +153,13 @@ static void what_holds_the_home_is_too_wide_whatever_home_says(void **state)
   for (size_t i = 0; i < sizeof homes / sizeof *homes; i++) {
     if (homes[i]) setenv("HOME", homes[i], 1);
     else unsetenv("HOME");
-    CHECK(capl_policy_is_too_wide("/") && capl_policy_is_too_wide("/var/tmp") && !capl_policy_is_too_wide(below("/data")));
+    CHECK(capl_policy_is_too_wide("/") && capl_policy_is_too_wide("/var/tmp")
+          && !capl_policy_is_too_wide(below("/data")));
     CHECK(!user || capl_policy_is_too_wide(user->pw_dir));
   }
   setenv("HOME", below("/data/train"), 1);
-  CHECK(capl_policy_is_too_wide(below("/data")) && capl_policy_is_too_wide(place) && !capl_policy_is_too_wide(below("/runs")));
+  CHECK(capl_policy_is_too_wide(below("/data")) && capl_policy_is_too_wide(place)
+        && !capl_policy_is_too_wide(below("/runs")));
   _exit(0);
 }
 
@@ -160,11 +168,14 @@ static void nothing_is_granted_to_write_where_a_folder_is_protected(void **state
   (void)state;
   IN_A_CHILD
   CHECK(capl_policy_protect("data/train", "what others believe") == CAPL_OK);
-  CHECK(capl_policy_grant("data", CAPL_MAY_READ) == CAPL_OK && capl_policy_grant("database", CAPL_MAY_WRITE) == CAPL_OK);
-  CHECK(capl_policy_grant("data", CAPL_MAY_WRITE) == CAPL_EVALUE && capl_policy_grant("short/x", CAPL_MAY_WRITE) == CAPL_EVALUE);
+  CHECK(capl_policy_grant("data", CAPL_MAY_READ) == CAPL_OK
+        && capl_policy_grant("database", CAPL_MAY_WRITE) == CAPL_OK);
+  CHECK(capl_policy_grant("data", CAPL_MAY_WRITE) == CAPL_EVALUE
+        && capl_policy_grant("short/x", CAPL_MAY_WRITE) == CAPL_EVALUE);
   CHECK(capl_policy_grant("data/one.txt", CAPL_MAY_WRITE) == CAPL_OK);
   CHECK(capl_policy_grant("data/one.txt", CAPL_MAY_WRITE | CAPL_MAY_BESIDE) == CAPL_EVALUE);
-  CHECK(capl_policy_grant("/", CAPL_MAY_WRITE) == CAPL_EVALUE && strstr(capl_error_last()->message, "holds what others believe"));
+  CHECK(capl_policy_grant("/", CAPL_MAY_WRITE) == CAPL_EVALUE
+        && strstr(capl_error_last()->message, "holds what others believe"));
   _exit(0);
 }
 
@@ -174,10 +185,12 @@ static void a_resolved_path_is_granted_and_not_where_a_link_leads_since(void **s
   (void)state;
   IN_A_CHILD
   CHECK(mkdir("moved", 0755) == 0 && capl_policy_resolve("moved", real) == CAPL_OK);
-  CHECK(rmdir("moved") == 0 && symlink("database", "moved") == 0 && capl_policy_grant_resolved(real, CAPL_MAY_READ) == CAPL_OK);
+  CHECK(rmdir("moved") == 0 && symlink("database", "moved") == 0
+        && capl_policy_grant_resolved(real, CAPL_MAY_READ) == CAPL_OK);
   unlink("moved");
   capl_policy_close();
-  CHECK(capl_policy_check("moved/x", CAPL_MAY_READ) == CAPL_OK && capl_policy_check("database/x", CAPL_MAY_READ) == CAPL_EIO);
+  CHECK(capl_policy_check("moved/x", CAPL_MAY_READ) == CAPL_OK
+        && capl_policy_check("database/x", CAPL_MAY_READ) == CAPL_EIO);
   _exit(0);
 }
 
@@ -187,7 +200,8 @@ static void the_whole_system_can_be_granted_by_its_root(void **state)
   IN_A_CHILD
   CHECK(capl_policy_grant("/", CAPL_MAY_READ) == CAPL_OK);
   capl_policy_close();
-  CHECK(capl_policy_check("/etc/passwd", CAPL_MAY_READ) == CAPL_OK && capl_policy_check("/etc/passwd", CAPL_MAY_WRITE) == CAPL_EIO);
+  CHECK(capl_policy_check("/etc/passwd", CAPL_MAY_READ) == CAPL_OK
+        && capl_policy_check("/etc/passwd", CAPL_MAY_WRITE) == CAPL_EIO);
   _exit(0);
 }
 
@@ -196,7 +210,8 @@ static void a_refusal_names_the_path_what_is_allowed_and_the_way_out(void **stat
   char expected[1200];
   (void)state;
   IN_A_CHILD
-  CHECK(capl_policy_grant("data", CAPL_MAY_READ) == CAPL_OK && capl_policy_grant("runs", CAPL_MAY_READ | CAPL_MAY_WRITE) == CAPL_OK);
+  CHECK(capl_policy_grant("data", CAPL_MAY_READ) == CAPL_OK
+        && capl_policy_grant("runs", CAPL_MAY_READ | CAPL_MAY_WRITE) == CAPL_OK);
   capl_policy_close();
   CHECK(capl_policy_check("data/leak", CAPL_MAY_READ) == CAPL_EIO);
   const capl_error *e = capl_error_last();

@@ -57,8 +57,9 @@ static capl_tensor *weight(int64_t n)
 /* Numbers that rounding treats in its own way each: ties, subnormals, what f16 cannot hold, infinities, NaN. */
 static capl_tensor *odd_numbers(int64_t n)
 {
-  static const double odd[] = {0,     -0.0,  1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11, 65504,     65520,   -70000,
-                               1e-41, 3e-8,  -6e-5,      0x1.fep127, -3.4e38,     INFINITY,    -INFINITY, NAN,     1e-30};
+  static const double odd[] = {0,     -0.0,  1 + 0x1p-8, 1 + 0x3p-8, 1 + 0x1p-11, 1 + 0x3p-11, 65504,     65520,
+                               -70000, 1e-41, 3e-8,  -6e-5,      0x1.fep127, -3.4e38,     INFINITY,    -INFINITY, NAN,
+                               1e-30};
   double values[MOST];
   for (int64_t i = 0; i < n; i++) values[i] = odd[i % (int64_t)(sizeof odd / sizeof *odd)];
   capl_tensor *t;
@@ -73,7 +74,8 @@ static void raw_bits(const capl_tensor *t, uint16_t *out)
   else assert_ok(device->backend->copy_out(out, capl_tensor_data(t), bytes));
 }
 
-/* The first element of t becomes the NaN whose bits are all 1: adding to them, as rounding does with numbers, overflows. */
+/* The first element of t becomes the NaN whose bits are all 1: adding to them, as rounding does with numbers,
+** overflows. */
 static void all_ones_nan(capl_tensor *t)
 {
   uint32_t bits = 0x7fffffff;
@@ -183,15 +185,16 @@ static void a_skipped_step_leaves_both(void **state)
   assert_ok(capl_tensor_fill(grads[0], 1));
   step(1, weights, grads, states, made);
   check_shadow(weights[0], CAPL_BF16, 0);
-  UNREF(weights[0], weights[1], grads[0], grads[1], states[0], states[1], states[2], states[3], states[4], states[5], skipped,
-        made, before);
+  UNREF(weights[0], weights[1], grads[0], grads[1], states[0], states[1], states[2], states[3], states[4], states[5],
+        skipped, made, before);
 }
 
 /* The first weight's has been stale since fill, the second has no gradient. */
 static void stale_ones_are_cast_later(void **state)
 {
   (void)state;
-  capl_tensor *weights[2] = {weight(40), weight(3)}, *grads[2] = {row(40, 1), NULL}, *states[6] = {row(40, 1), row(3, 1)};
+  capl_tensor *weights[2] = {weight(40), weight(3)}, *grads[2] = {row(40, 1), NULL},
+      *states[6] = {row(40, 1), row(3, 1)};
   for (int k = 0; k < 2; k++) check_shadow(weights[k], CAPL_BF16, 1);
   assert_ok(capl_tensor_fill(weights[0], 2));
   step(0, weights, grads, states, NULL);

@@ -235,7 +235,8 @@ static void long_fills_end_when_somebody_wants_the_end(void **state)
   capl_tensor *t = NULL, *few = make(CAPL_F32, 1, SIZE(SHORT), values);
   assert_ok(capl_tensor_new(ref, CAPL_F32, 1, SIZE(LONG), CAPL_AUTO, &t));
   capl_stop_when(always);
-  capl_status uniform = capl_tensor_fill_uniform(t, 0, 1, 3, 1, 2, 4), normal = capl_tensor_fill_normal(t, 0, 1, 3, 1, 2, 4);
+  capl_status uniform = capl_tensor_fill_uniform(t, 0, 1, 3, 1, 2, 4),
+      normal = capl_tensor_fill_normal(t, 0, 1, 3, 1, 2, 4);
   capl_tensor *listed = NULL;
   capl_status list = capl_tensor_from_doubles(ref, CAPL_F32, 1, SIZE(LONG), values, &listed);
   capl_status brief = capl_tensor_fill_normal(few, 0, 1, 3, 1, 2, 4);

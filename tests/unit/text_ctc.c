@@ -284,18 +284,22 @@ static void bad_input_is_named(void **state)
   capl_ctc_scores s = {.scores = scores, .T = 3, .K = 2, .blank = 1};
 #define GREEDY(...) capl_ctc_greedy(&s, &(capl_ctc_limits){__VA_ARGS__}, &text)
   assert_fails(GREEDY(.min_length = 4), CAPL_EVALUE, "a text of 4 characters needs as many time steps, there are 3");
-  assert_fails(GREEDY(.min_length = 3), CAPL_EVALUE, "no text of 3 time steps keeps to the limits of length and characters");
+  assert_fails(GREEDY(.min_length = 3), CAPL_EVALUE,
+               "no text of 3 time steps keeps to the limits of length and characters");
   assert_fails(GREEDY(.min_length = 1, .allowed = nothing), CAPL_EVALUE,
                "no text of 3 time steps keeps to the limits of length and characters");
   assert_fails(GREEDY(.min_length = 2, .max_length = 1), CAPL_EVALUE, "a text of 2 to 1 characters");
-  assert_fails(capl_ctc_beam(&s, NULL, 0, 0, 1, &text, &found), CAPL_EVALUE, "a beam of width 0 over 0 classes for 1 texts");
+  assert_fails(capl_ctc_beam(&s, NULL, 0, 0, 1, &text, &found), CAPL_EVALUE,
+               "a beam of width 0 over 0 classes for 1 texts");
   s.blank = 2;
   assert_fails(GREEDY(0), CAPL_EVALUE, "blank is class 2, classes are 0 to 1");
   s.blank = 1;
-  assert_fails(capl_ctc_log_prob(&s, (int32_t[]){0, 1}, 2, &log_prob), CAPL_EVALUE, "character 1 of the text is class 1, which is the blank");
+  assert_fails(capl_ctc_log_prob(&s, (int32_t[]){0, 1}, 2, &log_prob), CAPL_EVALUE,
+               "character 1 of the text is class 1, which is the blank");
   scores[3] = NAN;
   assert_fails(GREEDY(0), CAPL_EVALUE, "the score of class 1 at time step 1 is not a number");
-  assert_fails(capl_ctc_beam(&s, NULL, 2, 0, 1, &text, &found), CAPL_EVALUE, "the score of class 1 at time step 1 is not a number");
+  assert_fails(capl_ctc_beam(&s, NULL, 2, 0, 1, &text, &found), CAPL_EVALUE,
+               "the score of class 1 at time step 1 is not a number");
   scores[3] = INFINITY;
   assert_fails(GREEDY(0), CAPL_EVALUE, "the score of class 1 at time step 1 is infinite");
   scores[2] = scores[3] = -INFINITY;

@@ -36,7 +36,8 @@ static void a_path_cannot_be_turned_round_to_read_as_another(void **state)
   (void)state;
   assert_string_equal(shown("/etc\xe2\x80\xaegpj.", false), "/etc\\xe2\\x80\\xaegpj.");
   assert_string_equal(shown("\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8", true), "\\xe2\\x81\\xa6\\xd8\\x9c\\xe2\\x80\\xa8");
-  assert_string_equal(shown("\xe2\x80\x93\xd8\xb9\xe2\x80\xa6", false), "\xe2\x80\x93\xd8\xb9\xe2\x80\xa6"); /* a dash, a letter, … */
+  /* a dash, a letter, … */
+  assert_string_equal(shown("\xe2\x80\x93\xd8\xb9\xe2\x80\xa6", false), "\xe2\x80\x93\xd8\xb9\xe2\x80\xa6");
 }
 
 static void bytes_that_are_no_utf8_are_spelled(void **state)

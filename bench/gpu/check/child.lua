@@ -1,4 +1,5 @@
--- child.lua: runs a program with its output in a file, for so many seconds; SIGTERM and the like are seen, not suffered.
+-- child.lua: runs a program with its output in a file, for so many seconds; SIGTERM and the like are seen, not
+-- suffered.
 --
 -- A program ends with this one, even with SIGKILL (PR_SET_PDEATHSIG), so that no later measurement has it beside it.
 -- SPDX-License-Identifier: Apache-2.0
@@ -66,8 +67,8 @@ local function wait(pid, ends)
 end
 
 --- Runs a program.
--- in   words: program and arguments; o: out = file, err = file (else with out), env = {NAME = text, or false to remove it},
---      folder, seconds
+-- in   words: program and arguments; o: out = file, err = file (else with out), env = {NAME = text, or false to remove
+--      it}, folder, seconds
 -- out  {status = number or nil, why = "time" | "signal" without a status, seconds = how long}
 function child.run(words, o)
   local start = child.clock()

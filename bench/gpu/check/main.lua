@@ -1,4 +1,5 @@
--- main.lua: scripts/gpu-check: its sections one by one, within the time there is, each row written down as it is measured.
+-- main.lua: scripts/gpu-check: its sections one by one, within the time there is, each row written down as it is
+-- measured.
 -- SPDX-License-Identifier: Apache-2.0
 local root = os.getenv("CAPL_CHECK_ROOT")
 package.path = root .. "/bench/gpu/check/?.lua;" .. package.path
@@ -24,7 +25,9 @@ local function main(arguments)
     local fine, why = pcall(sections[name])
     if run.stopped or (not fine and why == run.NO_GPU) then
       for k = i + (fine and 1 or 0), #o.sections do
-        if not record.any(o.sections[k]) then record.row(o.sections[k], "all", "not run", run.stopped or "no GPU works here") end
+        if not record.any(o.sections[k]) then
+          record.row(o.sections[k], "all", "not run", run.stopped or "no GPU works here")
+        end
       end
       break
     end

@@ -8,12 +8,15 @@ usage: scripts/gpu-check [SECTION...] [--call=N] [--out=DIR] [--seconds=N] [--KE
        scripts/gpu-check --compare FILE FILE
   (nothing)   every section but sanitizer and ncu, in this order:
   info        driver, libraries, GPUs
-  sandbox     20 captured steps under each setting of the sandbox, with and without JIT: the same numbers, and their times
+  sandbox     20 captured steps under each setting of the sandbox, with and without JIT: the same numbers, and their
+              times
   ops         every op on cuda against ref, in f32, f16 and bf16
   twice       deterministic = true: the same bits twice, in every precision
   graph       a captured step gives the bits of a plain one
-  bench       captcha_cnn's training step, plain and captured, with floors and targets
-  engines     all engines of cuDNN for each record of captcha_cnn, beside capl's own kernels: workspace, ms, which is chosen
+  bench       captcha_cnn's training step, plain and captured, with floors and
+              targets
+  engines     all engines of cuDNN for each record of captcha_cnn, beside capl's own kernels: workspace, ms, which is
+              chosen
   infer       captcha_cnn's network in eval mode, captured, at batch 1, 64 and 1024
   torch       the same steps in PyTorch: eager, one CUDA graph, compiled; and the ratios
   layers      LSTM, GRU, CTC loss, layer norm, attention, depthwise and transposed convolution, beside PyTorch's
@@ -33,8 +36,8 @@ usage: scripts/gpu-check [SECTION...] [--call=N] [--out=DIR] [--seconds=N] [--KE
   --minutes=N of each training (2);  --quick: tiny sizes, to try this script
 Status: 0 all that was asked for ran and passed, 1 something failed, 3 something did not run. Needs no network.]]
 
-options.sections = {"info", "sandbox", "ops", "twice", "graph", "bench", "engines", "infer", "torch", "layers", "data", "train",
-  "nccl", "monitor", "ncu", "sanitizer"}
+options.sections = {"info", "sandbox", "ops", "twice", "graph", "bench", "engines", "infer", "torch", "layers", "data",
+  "train", "nccl", "monitor", "ncu", "sanitizer"}
 local asked_only = {ncu = true, sanitizer = true}
 
 local calls = {
@@ -48,8 +51,10 @@ local calls = {
 local quick = {precisions = "fp32", batches = "1", steps = 1, rounds = 1, warmup = 4}
 
 local defaults = {out = "gpu-check-out", seconds = 540, minutes = 2, steps = 50, rounds = 5, warmup = 8,
-  precisions = "bf16,fp16,tf32,fp32", batches = "1024,512", modes = "captured,plain", tool = "memcheck,racecheck", op = ""}
-local choices = {precisions = {"bf16", "fp16", "tf32", "fp32"}, modes = {"captured", "plain"}, tool = {"memcheck", "racecheck"}}
+  precisions = "bf16,fp16,tf32,fp32", batches = "1024,512", modes = "captured,plain", tool = "memcheck,racecheck",
+  op = ""}
+local choices = {precisions = {"bf16", "fp16", "tf32", "fp32"}, modes = {"captured", "plain"},
+  tool = {"memcheck", "racecheck"}}
 
 function options.list(text)
   local out = {}
@@ -66,7 +71,9 @@ end
 local function check(key, value)
   local known = choices[key] and set_of(choices[key])
   for _, word in ipairs(known and options.list(value) or {}) do
-    if not known[word] then error(("--%s: '%s' is none of %s"):format(key, word, table.concat(choices[key], ", ")), 0) end
+    if not known[word] then
+      error(("--%s: '%s' is none of %s"):format(key, word, table.concat(choices[key], ", ")), 0)
+    end
   end
   if type(defaults[key]) ~= "number" then return value end
   local n = tonumber(value)
@@ -78,7 +85,9 @@ end
 local function ordered(asked)
   local known, out = set_of(options.sections), {}
   for name in pairs(asked) do
-    if not known[name] then error(("no section '%s'; there are: %s"):format(name, table.concat(options.sections, " ")), 0) end
+    if not known[name] then
+      error(("no section '%s'; there are: %s"):format(name, table.concat(options.sections, " ")), 0)
+    end
   end
   for _, name in ipairs(options.sections) do
     if asked[name] or (not next(asked) and not asked_only[name]) then out[#out + 1] = name end

@@ -20,7 +20,8 @@ local function quoted(text, at)
     if ends > #text then fail(text, at) end
     ends = ends + (text:sub(ends, ends) == "\\" and 2 or 1)
   end
-  local inner = text:sub(at + 1, ends - 1):gsub("\\u(%x%x%x%x)", utf8):gsub("\\(.)", function(c) return escapes[c] or c end)
+  local inner = text:sub(at + 1, ends - 1):gsub("\\u(%x%x%x%x)", utf8):gsub("\\(.)", function(c)
+    return escapes[c] or c end)
   return inner, ends + 1
 end
 

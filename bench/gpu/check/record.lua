@@ -1,8 +1,8 @@
 -- record.lua: what was measured: results.jsonl, a line as soon as it is known, and the report that is made of it.
 --
--- A line is {kind = "row", section, what, status = "passed" | "failed" | "not run", value = text, ms = main figure, figures,
--- elapsed_s, seconds}; a call begins with {kind = "call", commit, …} and ends with {kind = "end", why}. Of rows with the same
--- section and what the last one counts.
+-- A line is {kind = "row", section, what, status = "passed" | "failed" | "not run", value = text, ms = main figure,
+-- figures, elapsed_s, seconds}; a call begins with {kind = "call", commit, …} and ends with {kind = "end", why}. Of
+-- rows with the same section and what the last one counts.
 -- SPDX-License-Identifier: Apache-2.0
 local child = require "child"
 local read_json = require "read_json"
@@ -43,7 +43,8 @@ function record.open(folder, call)
   record.folder = folder
   for _, line in ipairs(record.lines(folder .. "/results.jsonl")) do
     if line.kind == "call" and line.commit ~= call.commit then
-      error(("%s has rows of commit %s, this is %s; give another --out=DIR"):format(folder, line.commit, call.commit), 0)
+      error(("%s has rows of commit %s, this is %s; give another --out=DIR"):format(folder, line.commit, call.commit),
+        0)
     end
   end
   call.kind = "call"
@@ -53,8 +54,8 @@ end
 --- Writes a row down, and shows it.
 function record.row(section, what, status, value, more)
   local now = child.clock()
-  local row = {kind = "row", section = section, what = what, status = status, value = value, elapsed_s = now - record.start,
-    seconds = now - record.before}
+  local row = {kind = "row", section = section, what = what, status = status, value = value,
+    elapsed_s = now - record.start, seconds = now - record.before}
   for key, x in pairs(more or {}) do row[key] = x end
   record.before, record.seen[section] = now, true
   append(row)
@@ -87,7 +88,8 @@ end
 --- Whether this call has a row of the section.
 function record.any(section) return record.seen[section] end
 
---- report.json and the table out of results.jsonl. -> exit status: 0 all passed, 1 something failed, 3 something did not run
+--- report.json and the table out of results.jsonl. -> exit status: 0 all passed, 1 something failed, 3 something did
+-- not run
 function record.report(folder)
   local rows, calls, ended = record.read(folder .. "/results.jsonl")
   local counts = {passed = 0, failed = 0, ["not run"] = 0}

@@ -4,8 +4,8 @@ local child = require "child"
 local read_json = require "read_json"
 local record = require "record"
 
-local run = {NO_GPU = {}, root = os.getenv("CAPL_CHECK_ROOT"), capl = os.getenv("CAPL_CHECK_CAPL"), luajit = os.getenv("CAPL_CHECK_LUAJIT"),
-  python = os.getenv("PYTHON") or "python3"}
+local run = {NO_GPU = {}, root = os.getenv("CAPL_CHECK_ROOT"), capl = os.getenv("CAPL_CHECK_CAPL"),
+  luajit = os.getenv("CAPL_CHECK_LUAJIT"), python = os.getenv("PYTHON") or "python3"}
 
 local function sh(words)
   return child.run(words, {out = "/dev/null", seconds = 30}).status == 0
@@ -19,16 +19,16 @@ function run.open(o)
   run.out = record.text(o.out .. "/scratch/path"):match("[^\n]+")
   run.work = run.out .. "/scratch" -- runs/ stay out of the tree
   local commit = os.getenv("CAPL_CHECK_COMMIT")
-  record.open(run.out, {commit = commit, date = os.date("!%Y-%m-%dT%H:%M:%SZ"), sections = o.sections, seconds = o.seconds,
-    quick = o.quick, steps = o.steps, rounds = o.rounds, card = run.card()})
+  record.open(run.out, {commit = commit, date = os.date("!%Y-%m-%dT%H:%M:%SZ"), sections = o.sections,
+    seconds = o.seconds, quick = o.quick, steps = o.steps, rounds = o.rounds, card = run.card()})
   print(("capl at commit %s; results go to %s"):format(commit, run.out))
 end
 
 --- Name, driver and clocks of the first GPU, as nvidia-smi says.
 function run.card()
   local path = run.work .. "/card"
-  local done = child.run({"nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw", "--format=csv,noheader"},
-    {out = path, seconds = 20})
+  local done = child.run({"nvidia-smi", "--query-gpu=name,driver_version,clocks.sm,clocks.mem,power.draw",
+    "--format=csv,noheader"}, {out = path, seconds = 20})
   return done.status == 0 and record.text(path):match("[^\n]+") or nil
 end
 
@@ -59,14 +59,17 @@ function run.last(text)
   return out:sub(1, 300)
 end
 
-local function log_name(section, what) return ("%s/logs/%s-%s"):format(run.out, section, (what:gsub("[^%w._-]+", "_"))) end
+local function log_name(section, what)
+  return ("%s/logs/%s-%s"):format(run.out, section, (what:gsub("[^%w._-]+", "_")))
+end
 
 --- Runs a program for a row. o: env, seconds (estimate; nothing is run without them), json: its output is JSON
 -- -> its output, or nil after a row that says why there is none; and {status, seconds}, path of the log
 function run.program(section, what, words, o)
   if not run.fits(section, what, o.needs or 5) then return nil end
   local log = log_name(section, what)
-  local done = child.run(words, {out = log .. ".out", err = log .. ".log", env = o.env, folder = run.work, seconds = run.left()})
+  local done = child.run(words,
+    {out = log .. ".out", err = log .. ".log", env = o.env, folder = run.work, seconds = run.left()})
   local out = record.text(log .. ".out") or ""
   if done.status == 0 then return out, done, log end
   if done.why == "signal" then

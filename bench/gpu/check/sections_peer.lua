@@ -20,7 +20,8 @@ local function case(section, what, words, needs)
   local f = cases[#cases]
   if not f then return nil end
   if f.error then record.row(section, what, "failed", f.error, {figures = f}) return nil end
-  record.row(section, what, "passed", ("%.4f ms (%.4f to %.4f)"):format(f.step_ms, f.min_ms, f.max_ms), {ms = f.step_ms, figures = f})
+  record.row(section, what, "passed", ("%.4f ms (%.4f to %.4f)"):format(f.step_ms, f.min_ms, f.max_ms),
+    {ms = f.step_ms, figures = f})
   return f.step_ms
 end
 
@@ -32,9 +33,11 @@ local function ratio(section, what, capl, best, wanted)
     return
   end
   local times = best / capl
-  local met = not wanted and "" or times >= wanted and (", target %.1f met"):format(wanted) or (", target %.1f not met"):format(wanted)
+  local met = not wanted and "" or times >= wanted and (", target %.1f met"):format(wanted)
+    or (", target %.1f not met"):format(wanted)
   record.row(section, row, wanted and times < wanted and "failed" or "passed",
-    ("capl %.4f ms, PyTorch at its best %.4f ms: %.2f times%s"):format(capl, best, times, met), {figures = {ratio = times}})
+    ("capl %.4f ms, PyTorch at its best %.4f ms: %.2f times%s"):format(capl, best, times, met),
+    {figures = {ratio = times}})
 end
 
 local function least(a, b) return a and b and math.min(a, b) or a or b end
@@ -69,7 +72,9 @@ local function ms_of(section, what)
 end
 
 function peer.torch()
-  if not run.has_torch() then record.row("torch", "all", "not run", run.python .. " has no PyTorch that sees a GPU") return end
+  if not run.has_torch() then
+    record.row("torch", "all", "not run", run.python .. " has no PyTorch that sees a GPU") return
+  end
   for _, precision in ipairs(run.o.precisions) do
     for _, batch in ipairs(run.o.batches) do
       local name, words = precision .. "-" .. batch, {"--precisions=" .. precision, "--batches=" .. batch}
@@ -93,7 +98,9 @@ end
 
 --- PyTorch's layers beside those of the section layers.
 function peer.layers()
-  if not run.has_torch() then record.row("layers", "PyTorch", "not run", run.python .. " has no PyTorch that sees a GPU") return end
+  if not run.has_torch() then
+    record.row("layers", "PyTorch", "not run", run.python .. " has no PyTorch that sees a GPU") return
+  end
   for _, precision in ipairs(run.o.precisions) do
     local words = {"--layers", "--precisions=" .. precision}
     if run.o.quick then words[#words + 1] = "--small" end

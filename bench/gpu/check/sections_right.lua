@@ -1,4 +1,5 @@
--- sections_right.lua: whether the GPU computes what it should: ops, the same bits, captured steps, collectives, trainings.
+-- sections_right.lua: whether the GPU computes what it should: ops, the same bits, captured steps, collectives,
+-- trainings.
 -- SPDX-License-Identifier: Apache-2.0
 local record = require "record"
 local run = require "run"
@@ -25,7 +26,8 @@ function sections.info()
 end
 
 function sections.ops()
-  local env = {CAPL_DNN_DEVICE = run.out .. "/device.json", CAPL_TEST_BACKENDS = "cuda"} -- the GPU in the words of cuDNN
+  -- the GPU in the words of cuDNN
+  local env = {CAPL_DNN_DEVICE = run.out .. "/device.json", CAPL_TEST_BACKENDS = "cuda"}
   for _, op in ipairs(run.o.op[1] and run.o.op or {false}) do
     env.CAPL_OP = op
     local what = op or "against ref"
@@ -81,8 +83,10 @@ function sections.graph() twice("graph", {"--graph=true"}) end
 
 -- A missing layer also stops the compiler of Lua (docs/sandbox.md), so these are all combinations there are.
 local settings = {
-  {"Landlock and seccomp, JIT"}, {"--trust, JIT", trust = true}, {"seccomp only, no JIT", env = {CAPL_ASSUME = "landlock=0"}},
-  {"Landlock only, no JIT", env = {CAPL_ASSUME = "seccomp=none"}}, {"neither, no JIT", env = {CAPL_ASSUME = "landlock=0,seccomp=none"}},
+  {"Landlock and seccomp, JIT"}, {"--trust, JIT", trust = true},
+  {"seccomp only, no JIT", env = {CAPL_ASSUME = "landlock=0"}},
+  {"Landlock only, no JIT", env = {CAPL_ASSUME = "seccomp=none"}},
+  {"neither, no JIT", env = {CAPL_ASSUME = "landlock=0,seccomp=none"}},
 }
 
 function sections.sandbox()
@@ -102,7 +106,8 @@ end
 
 -- One run of tests/gpu/nccl.lua. -> whether it went well
 local function nccl_once(what, words)
-  local script = with({run.root .. "/tests/gpu/nccl.lua"}, {"--mb=0.1", "--times=1", "--steps=4", "--batch=1"}, run.o.quick == true)
+  local script = with({run.root .. "/tests/gpu/nccl.lua"}, {"--mb=0.1", "--times=1", "--steps=4", "--batch=1"},
+    run.o.quick == true)
   -- NCCL of one GPU begins with the first exchange, when the sandbox stands; of several, before the recipe.
   if not words[1] then table.insert(script, 1, "--trust") end
   local out = run.capl_program("nccl", what, with(script, words), {env = {CAPL_COLLECTIVES = "nccl"}, needs = 30})
@@ -119,7 +124,9 @@ local function nccl_torch(gpus)
   if not run.has_torch() then record.row("nccl", what, "not run", "no PyTorch that sees a GPU") return end
   local out = run.torch("nccl", what, {run.root .. "/bench/gpu/torch_nccl.py", "--ranks=" .. gpus}, {needs = 40})
   local f = out and run.objects(out)[1]
-  if f then record.row("nccl", what, "passed", ("%g MB in %.4f ms, bus %.2f GB/s"):format(f.mb, f.ms, f.bus_gb_s), {ms = f.ms}) end
+  if f then
+    record.row("nccl", what, "passed", ("%g MB in %.4f ms, bus %.2f GB/s"):format(f.mb, f.ms, f.bus_gb_s), {ms = f.ms})
+  end
 end
 
 function sections.nccl()
@@ -133,16 +140,18 @@ function sections.nccl()
 end
 
 local SANITIZED = {"conv2d", "bn_act_pool", "max_pool2d", "softmax", "cross_entropy", "sum", "linear", "adam_step",
-  "conv_transpose2d", "lstm", "gru", "ctc_loss", "layer_norm", "group_norm", "scaled_dot_product_attention", "grid_sample",
-  "interpolate", "scatter_add", "embedding"}
+  "conv_transpose2d", "lstm", "gru", "ctc_loss", "layer_norm", "group_norm", "scaled_dot_product_attention",
+  "grid_sample", "interpolate", "scatter_add", "embedding"}
 
 function sections.sanitizer()
-  if not run.has("compute-sanitizer") then record.row("sanitizer", "all", "not run", "compute-sanitizer is not on the PATH") return end
+  if not run.has("compute-sanitizer") then
+    record.row("sanitizer", "all", "not run", "compute-sanitizer is not on the PATH") return
+  end
   for _, tool in ipairs(run.o.tool) do
     for _, op in ipairs(run.o.op[1] and run.o.op or SANITIZED) do
       local what = tool .. " " .. op
-      local words = {"compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name-exclude", "kernel_substring=cudnn",
-        run.luajit, run.root .. "/tests/op/run.lua"}
+      local words = {"compute-sanitizer", "--tool", tool, "--error-exitcode", "9", "--kernel-name-exclude",
+        "kernel_substring=cudnn", run.luajit, run.root .. "/tests/op/run.lua"}
       if run.program("sanitizer", what, words, {env = {CAPL_OP = op, CAPL_TEST_BACKENDS = "cuda"}, needs = 40}) then
         record.row("sanitizer", what, "passed", "no errors")
       end
@@ -157,7 +166,8 @@ local function trained(what, words, least)
   local final = out:match("\n(final [^\n]*)") or "no final line"
   local exact = tonumber(final:match("exact=([%d.]+)"))
   local fine = exact and exact >= least
-  record.row("train", what, fine and "passed" or "failed", final:sub(1, 100) .. (fine and "" or (", wanted %g %%"):format(least)))
+  record.row("train", what, fine and "passed" or "failed",
+    final:sub(1, 100) .. (fine and "" or (", wanted %g %%"):format(least)))
   return fine
 end
 
@@ -165,7 +175,8 @@ function sections.train()
   local flags = {("--max_time=%gm"):format(run.o.minutes)}
   local recipes = run.root .. "/recipes/"
   if run.o.quick then
-    trained("captcha.lua", {recipes .. "captcha.lua", "--samples=16", "--batch=8", "--val=8", "--test=8", "--files=4"}, 0)
+    trained("captcha.lua", {recipes .. "captcha.lua", "--samples=16", "--batch=8", "--val=8", "--test=8", "--files=4"},
+      0)
     trained("crnn_ctc.lua", {recipes .. "crnn_ctc.lua", "--preset=lepture", "--steps=2", "--batch=2", "--val_images=2",
       "--test_images=2"}, 0)
     return

@@ -45,7 +45,8 @@ end
 -- Why a bench that was to be captured was not, or not always.
 local function not_captured(f)
   if (f.captured_steps or 0) == f.steps then return nil end
-  return ("%d of %d steps were captured: %s"):format(f.captured_steps or 0, f.steps, f.capture_refused or "nobody said why not")
+  return ("%d of %d steps were captured: %s"):format(f.captured_steps or 0, f.steps, f.capture_refused
+    or "nobody said why not")
 end
 
 -- The row of a program that printed figures. -> them, nil where they are missing or nothing was captured
@@ -72,7 +73,9 @@ end
 
 -- A target that a card shall reach, as a row: what it is, and whether it is met. nil: it was not measured.
 local function target(what, value, met, text)
-  if value == nil then record.row("bench", "target: " .. what, "not run", "what it is made of was not measured") return end
+  if value == nil then
+    record.row("bench", "target: " .. what, "not run", "what it is made of was not measured") return
+  end
   record.row("bench", "target: " .. what,
     met and "passed" or "failed", text .. (met and ", met" or ", not met"), {figures = {value = value}})
 end
@@ -84,8 +87,8 @@ local function targets()
   target("60 % of the summed floor", share, share and share >= WANTED_FLOOR, share and ("%.1f %%"):format(100 * share))
   local data = record.find("bench", "bf16-1024 with data")
   local seconds = data and IMAGES * EPOCHS / data.figures.images_per_s
-  target(("%d images x %d epochs in %d s (H200)"):format(IMAGES, EPOCHS, WANTED_S), seconds, seconds and seconds <= WANTED_S,
-    seconds and ("%.1f s"):format(seconds))
+  target(("%d images x %d epochs in %d s (H200)"):format(IMAGES, EPOCHS, WANTED_S), seconds, seconds
+    and seconds <= WANTED_S, seconds and ("%.1f s"):format(seconds))
 end
 
 function sections.bench()
@@ -106,7 +109,8 @@ function sections.bench()
         bench("bench", name .. " floor", flags, {ops = true})
       end
       if precision == "bf16" then
-        bench("bench", name .. " with data", {run.root .. "/recipes/a100_ddp.lua", "--device=cuda:0", "--precision=bf16",
+        bench("bench", name .. " with data",
+          {run.root .. "/recipes/a100_ddp.lua", "--device=cuda:0", "--precision=bf16",
           "--batch=" .. batch}, {captured = true, needs = 30})
       end
       if run.stopped then return end
@@ -132,10 +136,12 @@ local function engine_rows(path)
     table.sort(of[name], function(a, b) return (a.ms or math.huge) < (b.ms or math.huge) end)
     for _, line in ipairs(of[name]) do
       local took = line.ms and ("%.4f ms"):format(line.ms) or "failed"
-      parts[#parts + 1] = ("%s%s %s, %.0f MB"):format(line.chosen and "*" or "", line.engine, took, line.workspace / 1e6)
+      parts[#parts + 1] = ("%s%s %s, %.0f MB"):format(line.chosen and "*" or "", line.engine, took,
+        line.workspace / 1e6)
       if line.chosen then ms = math.min(ms or math.huge, line.ms or math.huge) end
     end
-    record.row("engines", name, ms and "passed" or "failed", table.concat(parts, "; "), {ms = ms, figures = {engines = of[name]}})
+    record.row("engines", name, ms and "passed" or "failed", table.concat(parts, "; "),
+      {ms = ms, figures = {engines = of[name]}})
   end
   return #order
 end
@@ -146,16 +152,18 @@ local function listed(what, words, file)
   local out = run.capl_program("engines", what, words, {needs = 60, env = {CAPL_DNN_ENGINES = path}})
   if not out then return end
   local n = engine_rows(path)
-  record.row("engines", what, n > 0 and "passed" or "failed", n > 0 and n .. " records" or "cuDNN was asked for nothing: " .. path)
+  record.row("engines", what, n > 0 and "passed" or "failed", n > 0 and n .. " records"
+    or "cuDNN was asked for nothing: " .. path)
 end
 
 function sections.engines()
   local precision, batch = run.o.precisions[1], run.o.batches[1]
-  listed("captcha_cnn", {"bench", run.root .. "/recipes/captcha_cnn.lua", "--json", "--fixed", "--steps=1", "--warmup=1",
+  listed("captcha_cnn", {"bench", run.root .. "/recipes/captcha_cnn.lua", "--json", "--fixed", "--steps=1",
+    "--warmup=1",
     "--capture=false", "--precision=" .. precision, "--batch=" .. batch}, "engines.jsonl")
   if run.stopped then return end
-  listed("with and without bias, C = 1 and 8", {run.root .. "/bench/gpu/convs.lua", "--precision=" .. precision, "--batch=" .. batch},
-    "engines-convs.jsonl")
+  listed("with and without bias, C = 1 and 8",
+    {run.root .. "/bench/gpu/convs.lua", "--precision=" .. precision, "--batch=" .. batch}, "engines-convs.jsonl")
   record.row("engines", "convolution + GENSTATS", "not run", "capl has no record of it")
 end
 
@@ -177,13 +185,15 @@ end
 
 local function layer_row(f)
   local what = f.precision .. " " .. f.layer
-  if (f.captured_steps or 0) < 1 then record.row("layers", what, "failed", "no step was captured: " .. tostring(f.refused))
+  if (f.captured_steps or 0) < 1 then record.row("layers", what, "failed",
+    "no step was captured: " .. tostring(f.refused))
   else record.row("layers", what, "passed", ("%.4f ms"):format(f.ms), {ms = f.ms, figures = f}) end
 end
 
 function sections.layers()
   for _, precision in ipairs(run.o.precisions) do
-    local words = {run.root .. "/bench/gpu/layers.lua", "--precisions=" .. precision, ("--times=%d"):format(run.o.steps),
+    local words = {run.root .. "/bench/gpu/layers.lua", "--precisions=" .. precision,
+      ("--times=%d"):format(run.o.steps),
       ("--rounds=%d"):format(run.o.rounds)}
     if run.o.quick then words[#words + 1] = "--small" end
     local path = plan_file("layers", precision)
@@ -192,7 +202,10 @@ function sections.layers()
       if f.layer then layer_row(f) end
     end
     local plans, engines = plans_of(path)
-    if out then record.row("layers", precision .. " engines", "passed", #plans .. " records" .. engines, {figures = {plans = plans}}) end
+    if out then
+      record.row("layers", precision .. " engines", "passed", #plans .. " records" .. engines,
+        {figures = {plans = plans}})
+    end
     if run.stopped then return end
   end
   if not run.stopped then require("sections_peer").layers() end
@@ -207,8 +220,9 @@ function sections.data()
   local out = run.capl_program("data", "augment", words, {needs = 40})
   for _, f in ipairs(out and run.objects(out) or {}) do
     if f.case then
-      record.row("data", ("%s, %s, %s"):format(f.case, f.dtype, f.normalize), "passed", ("%.4f ms, %.1f GB/s%s"):format(f.ms, f.gb_s,
-        f.ratio and (", %.2f times the floor"):format(f.ratio) or ""), {ms = f.ms, figures = f})
+      record.row("data", ("%s, %s, %s"):format(f.case, f.dtype, f.normalize), "passed",
+        ("%.4f ms, %.1f GB/s%s"):format(f.ms, f.gb_s, f.ratio and (", %.2f times the floor"):format(f.ratio) or ""),
+        {ms = f.ms, figures = f})
     end
   end
 end
@@ -217,15 +231,19 @@ function sections.monitor()
   local out = run.capl_program("monitor", "readings", {"monitor", "--count=3", "--json"}, {needs = 10})
   if out then record.row("monitor", "readings", out:find('"power_w"') and "passed" or "not run", run.last(out)) end
   if run.o.quick or run.stopped then return end
-  out = run.capl_program("monitor", "precision=fp32,bf16", {"bench", run.root .. "/recipes/captcha_cnn.lua", "--ab", "precision=fp32,bf16",
+  out = run.capl_program("monitor", "precision=fp32,bf16",
+    {"bench", run.root .. "/recipes/captcha_cnn.lua", "--ab", "precision=fp32,bf16",
     "--fixed", "--batch=" .. run.o.batches[1], ("--steps=%d"):format(run.o.steps)}, {needs = 60})
-  for name, text in (out or ""):gmatch("\n  (precision=%w+)%s+([^\n]+)") do record.row("monitor", name, "passed", text) end
+  for name, text in (out or ""):gmatch("\n  (precision=%w+)%s+([^\n]+)") do
+    record.row("monitor", name, "passed", text)
+  end
 end
 
 function sections.ncu()
   if not run.has("ncu") then record.row("ncu", "plain step", "not run", "ncu is not on the PATH") return end
   local file = run.out .. "/step"
-  if run.program("ncu", "plain step", {"ncu", "-f", "-o", file, "--target-processes", "all", "--launch-count", "400", run.capl, "--trust",
+  if run.program("ncu", "plain step",
+    {"ncu", "-f", "-o", file, "--target-processes", "all", "--launch-count", "400", run.capl, "--trust",
     "bench", run.root .. "/recipes/captcha_cnn.lua", "--fixed", "--steps=1", "--warmup=1", "--capture=false",
     "--precision=" .. run.o.precisions[1], "--batch=" .. run.o.batches[1]}, {needs = 120}) then
     record.row("ncu", "plain step", "passed", file .. ".ncu-rep")

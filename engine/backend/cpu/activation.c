@@ -49,7 +49,8 @@ static void backward_run(void *arg, int64_t n, const int64_t *at, const int64_t 
     m = piece_of(n - i, whole);
     const void *x = cpu_packed(job->real, m, cpu_at(job->x, job->real, at[1] + i * step[1]), step[1], room_x, &sx);
     const void *dy = cpu_packed(job->real, m, cpu_at(job->dy, job->real, at[2] + i * step[2]), step[2], room_dy, &sy);
-    cpu_now->activation_grad(job->kind, job->real, m, x, sx, dy, sy, cpu_at(job->out, job->real, at[0] + i), job->p, job->q);
+    cpu_now->activation_grad(job->kind, job->real, m, x, sx, dy, sy, cpu_at(job->out, job->real, at[0] + i), job->p,
+                             job->q);
   }
 }
 

@@ -1,9 +1,9 @@
 /* attention.c -- scaled dot product attention in tiles: QUERIES rows of scores against KEYS keys at a time.
 **
 ** A thread lays out the keys and values of one matrix of the batch for its products, then goes through the queries: a
-** tile of scores, its exponentials with the largest score so far taken off, their products with the values added up; when
-** a larger score comes, what was summed is scaled down. The backward pass computes the scores again, with the sums that
-** the forward pass left.
+** tile of scores, its exponentials with the largest score so far taken off, their products with the values added up;
+** when a larger score comes, what was summed is scaled down. The backward pass computes the scores again, with the sums
+** that the forward pass left.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/attention.h"
@@ -67,8 +67,8 @@ static attention attention_of(const capl_call *call, const capl_tensor *mask)
 {
   const capl_tensor *q = call->in[ATTENTION_Q];
   attention a = {.s = attention_sizes_of(call), .real = q->dtype, .shape = q, .causal = call->attr[ATTENTION_CAUSAL].i,
-                 .q = operand_of(q, q), .k = operand_of(call->in[ATTENTION_K], q), .v = operand_of(call->in[ATTENTION_V], q),
-                 .mask = operand_of(mask, q)};
+                 .q = operand_of(q, q), .k = operand_of(call->in[ATTENTION_K], q),
+                 .v = operand_of(call->in[ATTENTION_V], q), .mask = operand_of(mask, q)};
   set_dropout(call->attr, &a);
   a.tiles = (a.s.L + QUERIES - 1) / QUERIES;
   a.tile = (a.s.L + a.tiles - 1) / a.tiles;
@@ -94,8 +94,8 @@ static float *room_of(const attention *a, int thread)
 /* ---- tiles of scores ---- */
 
 /* y (rows, columns) = or += a * b; b row-major. */
-static void product(int64_t rows, int64_t columns, int64_t length, const float *a, int64_t a_row, int64_t a_step, const float *b,
-                    int64_t b_row, float *y, int64_t y_row, bool add)
+static void product(int64_t rows, int64_t columns, int64_t length, const float *a, int64_t a_row, int64_t a_step,
+                    const float *b, int64_t b_row, float *y, int64_t y_row, bool add)
 {
   vec_product p = {.rows = rows, .columns = columns, .segments = 1, .length = length, .a_row = a_row, .a_step = a_step,
                    .b_row = b_row, .b_panel = 2 * cpu_now->lanes, .y_row = y_row, .add = add};
@@ -186,8 +186,8 @@ static void forward_tile(const attention *a, int64_t b, int64_t l, int64_t rows,
   const char *q = matrix_at(a, &a->q, b);
   char *y = matrix_at(a, &a->y, b);
   int64_t last = keys_for(a, l + rows);
-  cpu_now->attend_pack(a->real, rows, a->s.E, a->Ep, (float)a->s.scale, cpu_at(q, a->real, l * a->q.row), a->q.row, a->q.column,
-                       m->q);
+  cpu_now->attend_pack(a->real, rows, a->s.E, a->Ep, (float)a->s.scale, cpu_at(q, a->real, l * a->q.row), a->q.row,
+                       a->q.column, m->q);
   for (int64_t r = 0; r < rows; r++) m->max[r] = -INFINITY, m->sum[r] = 0;
   for (int64_t s = 0; s < last; s += KEYS) {
     place p = {b, l, rows, s, last - s < KEYS ? last - s : KEYS};
@@ -198,8 +198,8 @@ static void forward_tile(const attention *a, int64_t b, int64_t l, int64_t rows,
   for (int64_t r = 0; r < rows; r++) {
     float sum = m->sum[r];
     a->lse[b * a->s.L + l + r] = m->max[r] == -INFINITY ? -INFINITY : m->max[r] + logf(sum);
-    cpu_now->attend_store(a->real, a->s.Ev, sum > 0 ? 1 / sum : 0, m->y + r * a->Evp, cpu_at(y, a->real, (l + r) * a->y.row),
-                          a->y.column);
+    cpu_now->attend_store(a->real, a->s.Ev, sum > 0 ? 1 / sum : 0, m->y + r * a->Evp,
+                          cpu_at(y, a->real, (l + r) * a->y.row), a->y.column);
   }
 }
 
@@ -227,7 +227,8 @@ static int64_t grain(const attention *a, int64_t queries)
   return (int64_t)(CPU_GRAIN / (each + 1)) + 1;
 }
 
-static capl_status run(const capl_call *call, attention *a, int64_t floats, int64_t units, int64_t at_least, cpu_task task)
+static capl_status run(const capl_call *call, attention *a, int64_t floats, int64_t units, int64_t at_least,
+                       cpu_task task)
 {
   void *room;
   a->room_bytes = (size_t)floats * sizeof(float);
@@ -303,9 +304,10 @@ static void scores_grad(const attention *a, const place *p, const backward_room 
 static void begin_tile(const attention *a, int64_t b, int64_t l, int64_t rows, const backward_room *m)
 {
   const char *q = matrix_at(a, &a->q, b), *y = matrix_at(a, &a->y, b), *dy = matrix_at(a, &a->dy, b);
-  cpu_now->attend_pack(a->real, rows, a->s.E, a->Ep, (float)a->s.scale, cpu_at(q, a->real, l * a->q.row), a->q.row, a->q.column,
-                       m->q);
-  cpu_now->attend_pack(a->real, rows, a->s.Ev, a->Evp, 1, cpu_at(dy, a->real, l * a->dy.row), a->dy.row, a->dy.column, m->dy);
+  cpu_now->attend_pack(a->real, rows, a->s.E, a->Ep, (float)a->s.scale, cpu_at(q, a->real, l * a->q.row), a->q.row,
+                       a->q.column, m->q);
+  cpu_now->attend_pack(a->real, rows, a->s.Ev, a->Evp, 1, cpu_at(dy, a->real, l * a->dy.row), a->dy.row, a->dy.column,
+                       m->dy);
   for (int64_t r = 0; r < rows; r++) {
     float lse = a->lse[b * a->s.L + l + r];
     m->less[r] = lse == -INFINITY ? INFINITY : lse; /* a query without keys has no weights */
@@ -332,7 +334,8 @@ static void backward_tile(const attention *a, int64_t b, int64_t l, int64_t rows
                           a->dq.column);
 }
 
-static void store_matrix(const attention *a, const operand *o, int64_t b, int64_t columns, const float *x, int64_t x_row)
+static void store_matrix(const attention *a, const operand *o, int64_t b, int64_t columns, const float *x,
+                         int64_t x_row)
 {
   char *y = matrix_at(a, o, b);
   for (int64_t r = 0; r < a->s.S; r++)
@@ -351,7 +354,8 @@ static void backward_part(void *arg, int64_t begin, int64_t end, int thread)
     cpu_now->attend_pack(a->real, a->s.S, a->s.E, a->Ep, 1, k, a->k.row, a->k.column, m.k);
     memset(m.dk, 0, (size_t)(a->s.S * a->Ep) * sizeof(float));
     memset(m.dv, 0, (size_t)(a->s.S * a->Evp) * sizeof(float));
-    for (int64_t l = 0; l < a->s.L; l += a->tile) backward_tile(a, b, l, a->s.L - l < a->tile ? a->s.L - l : a->tile, &m);
+    for (int64_t l = 0; l < a->s.L; l += a->tile)
+      backward_tile(a, b, l, a->s.L - l < a->tile ? a->s.L - l : a->tile, &m);
     store_matrix(a, &a->dk, b, a->s.E, m.dk, a->Ep);
     store_matrix(a, &a->dv, b, a->s.Ev, m.dv, a->Evp);
   }

@@ -107,7 +107,8 @@ static capl_status grad_w(const capl_call *call)
   return cpu_product(&spec, call->device, data);
 }
 
-/* The sums of the bias come with the products and cost next to nothing here, wanted or not: then into memory of their own. */
+/* The sums of the bias come with the products and cost next to nothing here, wanted or not: then into memory of their
+** own. */
 static capl_status cpu_conv2d_grad_w(const capl_call *call)
 {
   const capl_tensor *dw = call->out[0];

@@ -24,7 +24,8 @@ static void flip_part(void *arg, int64_t begin, int64_t end, int thread)
   int64_t last = conv_least(end * FLIP, job->rows);
   for (int64_t r = begin * FLIP; r < last; r += FLIP)
     for (int64_t c = 0; c < job->columns; c++)
-      for (int64_t i = r; i < conv_least(r + FLIP, last); i++) job->to[i * job->columns + c] = job->from[c * job->rows + i];
+      for (int64_t i = r; i < conv_least(r + FLIP, last); i++)
+        job->to[i * job->columns + c] = job->from[c * job->rows + i];
 }
 
 void conv_flip(const float *from, float *to, int64_t rows, int64_t columns)

@@ -241,7 +241,8 @@ static depthwise_job job_of(const capl_call *call, const capl_tensor *x, const i
                             bool backward)
 {
   const capl_tensor *from = backward ? y : x, *to = backward ? x : y;
-  depthwise_job job = {.real = x->dtype, .images = x->size[0], .channels = y->size[1], .repeat = y->size[1] / x->size[1],
+  depthwise_job job = {.real = x->dtype, .images = x->size[0], .channels = y->size[1],
+                       .repeat = y->size[1] / x->size[1],
                        .h = axis_of(call->attr, 0, kernel[0], from->size[2], to->size[2], backward),
                        .w = axis_of(call->attr, 1, kernel[1], from->size[3], to->size[3], backward),
                        .from = capl_tensor_data(from), .to = capl_tensor_data(to)};

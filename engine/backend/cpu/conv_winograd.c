@@ -117,8 +117,9 @@ static void multiply(const wino *w, int64_t count, int thread)
   vec_product p = {.rows = count, .columns = O, .segments = 1, .length = C, .a_row = C, .a_step = 1,
                    .b_row = w->panel, .b_panel = C * w->panel, .y_row = O};
   for (int f = 0; f < FREQUENCIES; f++)
-    cpu_now->product(&p, room_x(w, thread) + f * frequency_gap(w->block, C), w->weights + f * C * conv_round_up(O, w->panel),
-                     NULL, room_y(w, thread) + f * frequency_gap(w->block, O));
+    cpu_now->product(&p, room_x(w, thread) + f * frequency_gap(w->block, C),
+                     w->weights + f * C * conv_round_up(O, w->panel), NULL,
+                     room_y(w, thread) + f * frequency_gap(w->block, O));
 }
 
 static void transform_y(const wino *w, int64_t first, int64_t count, int thread)
@@ -178,8 +179,8 @@ static void weights_forward(const wino *w, const float *data, float *flipped)
 static void weights_backward(const wino *w, const float *data)
 {
   int64_t O = w->x.C, C = w->y.C;
-  weight_job job = {{0, -KERNEL * C, -C, O * conv_round_up(C, w->panel)}, data + (TAPS - 1) * C, TAPS * C, O, C, w->panel,
-                    w->weights};
+  weight_job job = {{0, -KERNEL * C, -C, O * conv_round_up(C, w->panel)}, data + (TAPS - 1) * C, TAPS * C, O, C,
+                    w->panel, w->weights};
   cpu_parallel(O, CPU_GRAIN / (FREQUENCIES * C) + 1, weight_part, &job);
 }
 
@@ -319,6 +320,7 @@ bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *
     if (attr[CONV_STRIDE].v[i] != 1 || attr[CONV_DILATION].v[i] != 1 || weight[2 + i] != KERNEL ||
         padding[i] >= KERNEL || x[2 + i] + 2 * padding[i] < LEAST_SIDE + KERNEL - 1)
       return false;
-  return conv_all_f32(call) && attr[CONV_GROUPS].i == 1 && weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0 &&
+  return conv_all_f32(call) && attr[CONV_GROUPS].i == 1 && weight[0] % cpu_now->lanes == 0
+      && weight[1] % cpu_now->lanes == 0 &&
          weight[0] * weight[1] <= WEIGHTS_MAX;
 }

@@ -19,8 +19,8 @@ const cpu_vec *cpu_now = &cpu_vec_portable;
 static const capl_kernel *const families[] = {
   cpu_take_kernels,   cpu_sample_kernels,
   cpu_conv_kernels,   cpu_matmul_kernels,  cpu_norm_kernels, cpu_pool_kernels,  cpu_elementwise_kernels,
-  cpu_activation_kernels, cpu_shape_kernels,  cpu_reduce_kernels,  cpu_softmax_kernels, cpu_loss_kernels, cpu_region_kernels, cpu_optim_kernels,
-  cpu_ctc_kernels,
+  cpu_activation_kernels, cpu_shape_kernels,  cpu_reduce_kernels,  cpu_softmax_kernels, cpu_loss_kernels,
+  cpu_region_kernels, cpu_optim_kernels, cpu_ctc_kernels,
   cpu_layer_norm_kernels,
   cpu_group_norm_kernels,
   cpu_rnn_kernels,    cpu_rnn_grad_kernels,
@@ -115,7 +115,8 @@ static uint32_t cpu_precisions(void)
 static capl_status cpu_set_switch(const char *name, bool on)
 {
   if (!strcmp(name, "tf32")) return CAPL_OK;
-  if (strcmp(name, "one_thread") != 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "cpu has no switch '%s'; it has one_thread", name);
+  if (strcmp(name, "one_thread") != 0)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cpu has no switch '%s'; it has one_thread", name);
   if (!on) return CAPL_FAIL(CAPL_EUNSUPPORTED, "one_thread is for the rest of the process");
   if (cpu_threads() == 1) return CAPL_OK;
   dn_plans_forget(); /* they were made for more */

@@ -61,7 +61,8 @@ bool cpu_supports_same(const capl_call *call);
 
 /* Runs with other steps than 0 and 1 are packed piece by piece (elementwise.c). */
 enum { CPU_PIECE = 512 };
-/* The run itself when its step is 0 or 1 (*unit says which), else a packed copy in room, of at most CPU_PIECE elements. */
+/* The run itself when its step is 0 or 1 (*unit says which), else a packed copy in room, of at most CPU_PIECE
+** elements. */
 const void *cpu_packed(capl_dtype real, int64_t n, const void *p, int64_t step, float *room, int *unit);
 /* n copies of one element, in room. */
 const void *cpu_repeated(capl_dtype real, int64_t n, const void *p, float *room);

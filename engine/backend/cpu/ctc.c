@@ -1,8 +1,8 @@
 /* ctc.c -- the CTC loss and its gradient, one sample per task.
 **
-** Both recursions are the same one, a step of which is vectorised over the states of the text: the gradient runs it over
-** the text and the time steps reversed. After each step the largest value is taken off, so that numbers stay small however
-** long the text is; the loss is the sum of what was taken off, in double precision.
+** Both recursions are the same one, a step of which is vectorised over the states of the text: the gradient runs it
+** over the text and the time steps reversed. After each step the largest value is taken off, so that numbers stay small
+** however long the text is; the loss is the sum of what was taken off, in double precision.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -114,8 +114,8 @@ static void load_e(const ctc_sample *m, int64_t t)
   for (int64_t i = 0; i <= m->labels; i++) m->e[2 * i] = blank;
 }
 
-/* One step at time t; k counts steps of the recursion. less: the largest value of the row before. Returns that of the new
-** row, 0 if it has none: all -infinity, or NaN. */
+/* One step at time t; k counts steps of the recursion. less: the largest value of the row before. Returns that of the
+** new row, 0 if it has none: all -infinity, or NaN. */
 static float step(const ctc_sample *m, int64_t k, int64_t t, float less)
 {
   load_e(m, t);

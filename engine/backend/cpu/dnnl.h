@@ -59,8 +59,9 @@ void dn_spec_init(dn_spec *spec, dn_kind kind);
 /* size in oneDNN's order; order lists the dims from outermost to innermost in memory. */
 void dn_layout_set(dn_layout *layout, capl_dtype dtype, int ndim, const int64_t *size, const int *order);
 
-/* Plans are kept for the next call, the limit's number of them: beyond it those that were not used for longest are freed,
-** but only while nobody holds plans. Every thread that finds plans, or has others run them, holds them meanwhile. */
+/* Plans are kept for the next call, the limit's number of them: beyond it those that were not used for longest are
+** freed, but only while nobody holds plans. Every thread that finds plans, or has others run them, holds them
+** meanwhile. */
 void dn_hold(void);
 void dn_release(void);
 /* The plan for spec, for as long as plans are held. *out is NULL when oneDNN has no implementation. */
@@ -76,7 +77,8 @@ capl_status dn_open(const char *isa);
 const char *dn_version(void);
 bool dn_has_bf16(void);
 /* Whether this processor multiplies bf16 faster than f32: AMD, and Intel with AMX. Intel's AVX-512
-** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). CAPL_ASSUME may say otherwise. */
+** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). CAPL_ASSUME may say
+** otherwise. */
 bool dn_bf16_is_fast(void);
 
 /* Of all plans so far; kept: plans in memory now. */

@@ -1,7 +1,7 @@
 /* group_norm.c -- group norm: images one by one, divided among the threads.
 **
-** Sums are taken per channel, by batch norm's kernels where pixels lie channels-last, else run by run; the channels of a
-** group are then joined. dx = k_dy * dy + k_x * x + k_1, as in batch norm.
+** Sums are taken per channel, by batch norm's kernels where pixels lie channels-last, else run by run; the channels of
+** a group are then joined. dx = k_dy * dy + k_x * x + k_1, as in batch norm.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -146,12 +146,13 @@ static void grad_sums(const group_job *job, const channel_room *r, const void *x
 static void grad_apply(const group_job *job, const channel_room *r, const void *x, const void *dy, void *dx)
 {
   vec_pixels p = pixels_of(job);
-  vec_norm n = {.scale = r->center, .shift = r->center, .center = r->center, .k_dy = r->k[0], .k_x = r->k[1], .k_1 = r->k[2]};
+  vec_norm n = {.scale = r->center, .shift = r->center, .center = r->center, .k_dy = r->k[0], .k_x = r->k[1],
+                .k_1 = r->k[2]};
   if (job->last) cpu_now->norm_grad_apply(&p, &n, x, dy, dx, false);
   else
     for (int64_t c = 0; c < job->channels; c++)
-      cpu_now->run_grad(job->real, job->pixels, run_at(job, x, c), run_at(job, dy, c), r->k[0][c], r->k[1][c], r->k[2][c],
-                        (void *)run_at(job, dx, c));
+      cpu_now->run_grad(job->real, job->pixels, run_at(job, x, c), run_at(job, dy, c), r->k[0][c], r->k[1][c],
+                        r->k[2][c], (void *)run_at(job, dx, c));
 }
 
 /* The factors of group g's channels, from its sums; adds to the parameters' gradients. */

@@ -120,7 +120,8 @@ static double focus_slope(const ce_job *job, double p)
   return rest > 0 ? pow(rest, job->gamma) * (1 + job->gamma * p * nll / rest) : 0;
 }
 
-/* dx: the row's softmax -> (dx * sum of targets - target) * scale, a target being its share times its class's weight. */
+/* dx: the row's softmax -> (dx * sum of targets - target) * scale, a target being its share times its class's
+** weight. */
 static void row_slope(const ce_job *job, int64_t label, double scale, float *dx)
 {
   int64_t n = job->classes;

@@ -101,7 +101,8 @@ static void sums_part(void *arg, int64_t begin, int64_t end, int thread)
 static void read_first_pixel(const norm_job *job, float *pivot)
 {
   for (int64_t c = 0; c < job->p.channels; c++)
-    pivot[c] = job->p.real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)job->x)[c]) : ((const float *)job->x)[c];
+    pivot[c] = job->p.real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)job->x)[c])
+        : ((const float *)job->x)[c];
 }
 
 static void update_running(const capl_call *call, int64_t c, double mean, double variance, int64_t count)
@@ -209,7 +210,8 @@ static void forward(const capl_call *call, norm_job *job)
   else running_statistics(call, job->p.channels, mean, invstd);
   set_affine(job, capl_tensor_data(call->in[NORM_WEIGHT]), capl_tensor_data(call->in[NORM_BIAS]), mean, invstd);
   if (job->index_out)
-    cpu_parallel(job->image.N * (job->image.H / 2), CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, pool_part, job);
+    cpu_parallel(job->image.N * (job->image.H / 2), CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, pool_part,
+                 job);
   else cpu_parallel(job->p.rows, row_grain(job->p.channels), apply_part, job);
 }
 

@@ -237,7 +237,8 @@ static capl_status cpu_step_control(const capl_call *call)
   const capl_tensor *norm = call_input(call, 1), *common = call_input(call, 2);
   float *state = capl_tensor_data(call->in[0]);
   const float *leader = common ? capl_tensor_data(common) : NULL;
-  double multiplier = attr[CONTROL_SCALING].i ? 1 / (double)state[CONTROL_SCALE] : leader ? leader[CONTROL_MULTIPLIER] : 1;
+  double multiplier = attr[CONTROL_SCALING].i ? 1 / (double)state[CONTROL_SCALE] : leader ? leader[CONTROL_MULTIPLIER]
+      : 1;
   double length = norm ? *(float *)capl_tensor_data(norm) * multiplier : 0;
   bool finite = isfinite(length), skip = !finite || (leader && leader[CONTROL_SKIP] != 0);
   if (finite && attr[CONTROL_MAX_NORM].f > 0) multiplier *= fmin(1, attr[CONTROL_MAX_NORM].f / (length + 1e-6));
@@ -261,7 +262,8 @@ static bool supports_groups(const capl_call *call, int n_groups)
     for (int g = 0; g < n_groups; g++) {
       const capl_tensor *first = call->in[i], *t = call->in[g * n + i];
       if (!t) continue;
-      if (!first || t->dtype != CAPL_F32 || !capl_tensor_is_dense(t) || !capl_tensor_same_layout(t, first)) return false;
+      if (!first || t->dtype != CAPL_F32 || !capl_tensor_is_dense(t) || !capl_tensor_same_layout(t, first))
+        return false;
     }
   return true;
 }

@@ -162,7 +162,8 @@ static void split_part(void *arg, int64_t begin, int64_t end, int thread)
     data[DN_Y] = cpu_at(data[DN_Y], spec->arg[DN_Y].dtype, first * elements(&spec->arg[DN_Y]) / job->images);
     if (part > 0) data[DN_W] = sums, data[DN_B] = sums + job->n_weight;
     capl_status status = dn_run(job->plans[last - first > job->images / job->parts], job->device, data);
-    if (status != CAPL_OK && !__atomic_exchange_n(&job->failed, true, __ATOMIC_ACQ_REL)) job->error = *capl_error_last();
+    if (status != CAPL_OK && !__atomic_exchange_n(&job->failed, true, __ATOMIC_ACQ_REL))
+      job->error = *capl_error_last();
   }
 }
 

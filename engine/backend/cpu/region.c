@@ -89,7 +89,8 @@ static capl_status cpu_region_sums(const capl_call *call)
   region_job job;
   void *memory;
   CAPL_TRY(region_init(&job, call));
-  CAPL_TRY(capl_scratch_get(call->device, (size_t)(job.images * job.pieces * REGION_SUMS * job.classes) * sizeof(double), &memory));
+  CAPL_TRY(capl_scratch_get(call->device,
+                            (size_t)(job.images * job.pieces * REGION_SUMS * job.classes) * sizeof(double), &memory));
   job.partial = memory;
   cpu_parallel(job.images * job.pieces, 1, sum_part, &job);
   add_pieces(&job, capl_tensor_data(call->out[0]));

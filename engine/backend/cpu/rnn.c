@@ -9,10 +9,11 @@
 
 /* ---- dividing the work ---- */
 
-capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *seq, const capl_tensor *w, int parts, int kept,
-                         const capl_tensor *lengths)
+capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *seq, const capl_tensor *w, int parts,
+                         int kept, const capl_tensor *lengths)
 {
-  *p = (rnn_plan){.s = rnn_sizes_of(call, seq, w, parts), .parts = parts, .kept = kept, .real = seq->dtype, .lengths = lengths};
+  *p = (rnn_plan){.s = rnn_sizes_of(call, seq, w, parts), .parts = parts, .kept = kept, .real = seq->dtype,
+                  .lengths = lengths};
   CAPL_TRY(rnn_check_lengths(&p->s, lengths));
   p->chunks = (cpu_threads() + p->s.D - 1) / p->s.D;
   if (p->chunks > p->s.N) p->chunks = p->s.N;
@@ -229,11 +230,13 @@ static capl_status run_forward(forward_job *job, const capl_call *call, const ca
 {
   const rnn_plan *p = &job->plan;
   job->m = rnn_panels_of(p->s.H, p->parts * p->s.H);
-  int64_t rows = (p->s.N + p->chunks - 1) / p->chunks, packed = p->s.D * rnn_packed(&job->m), bias = p->s.D * job->m.padded;
+  int64_t rows = (p->s.N + p->chunks - 1) / p->chunks, packed = p->s.D * rnn_packed(&job->m),
+      bias = p->s.D * job->m.padded;
   job->room_each = (rows * (p->s.H + job->m.padded) + 15) / 16 * 16;
   void *scratch;
   cpu_count_product(call);
-  CAPL_TRY(capl_scratch_get(call->device, (size_t)(packed + bias + rnn_tasks(p) * job->room_each) * sizeof(float), &scratch));
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)(packed + bias + rnn_tasks(p) * job->room_each) * sizeof(float),
+                            &scratch));
   job->packed = scratch;
   job->room = (float *)scratch + packed + bias;
   rnn_pack(p, call->in[1], true, scratch);
@@ -247,10 +250,11 @@ static capl_status run_forward(forward_job *job, const capl_call *call, const ca
 static capl_status cpu_lstm(const capl_call *call)
 {
   capl_tensor **out = call->out;
-  forward_job job = {.x = call->in[LSTM_X], .h0 = call_input(call, LSTM_H0), .c0 = call_input(call, LSTM_C0), .y = out[LSTM_Y],
-                     .h_n = out[LSTM_H_N], .c_n = out[LSTM_C_N], .gates = out[LSTM_GATES], .cells = out[LSTM_CELLS],
-                     .cell = cpu_now->lstm_cell};
-  CAPL_TRY(rnn_plan_set(&job.plan, call, job.x, call->in[LSTM_W], LSTM_PARTS, LSTM_PARTS, call_input(call, LSTM_LENGTHS)));
+  forward_job job = {.x = call->in[LSTM_X], .h0 = call_input(call, LSTM_H0), .c0 = call_input(call, LSTM_C0),
+                     .y = out[LSTM_Y], .h_n = out[LSTM_H_N], .c_n = out[LSTM_C_N], .gates = out[LSTM_GATES],
+                     .cells = out[LSTM_CELLS], .cell = cpu_now->lstm_cell};
+  CAPL_TRY(rnn_plan_set(&job.plan, call, job.x, call->in[LSTM_W], LSTM_PARTS, LSTM_PARTS,
+                        call_input(call, LSTM_LENGTHS)));
   return run_forward(&job, call, NULL);
 }
 

@@ -1,8 +1,8 @@
 /* rnn.h -- what the recurrent kernels share: how the work is divided, and packed weights.
 **
 ** Sequences do not depend on each other, nor do directions: each task is a range of sequences in one direction and goes
-** through all time steps by itself, so that threads never wait for each other on the way. States and what the state gives
-** are f32 in the task's own room; weights lie in panels, as vec.h's product reads them.
+** through all time steps by itself, so that threads never wait for each other on the way. States and what the state
+** gives are f32 in the task's own room; weights lie in panels, as vec.h's product reads them.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CPU_RNN_H
@@ -25,8 +25,8 @@ typedef struct {
 } rnn_task;
 
 /* Sizes, checked lengths, and as many tasks as keep all threads busy. */
-capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *seq, const capl_tensor *w, int parts, int kept,
-                         const capl_tensor *lengths);
+capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *seq, const capl_tensor *w, int parts,
+                         int kept, const capl_tensor *lengths);
 int64_t rnn_tasks(const rnn_plan *p);
 /* Tasks that are worth a thread of their own: the grain of cpu_parallel. */
 int64_t rnn_grain(const rnn_plan *p);

@@ -54,8 +54,8 @@ static void *at_row(const capl_tensor *t, int64_t row, int64_t d, int64_t direct
 }
 
 /* Row (t, n) of a state in rows (y or cells); before the first step that of `first`, NULL for zeros. */
-static const float *state_before(const backward_job *job, const task_room *r, const capl_tensor *rows, const capl_tensor *first,
-                                 int64_t n, int64_t step, int64_t length, float *room)
+static const float *state_before(const backward_job *job, const task_room *r, const capl_tensor *rows,
+                                 const capl_tensor *first, int64_t n, int64_t step, int64_t length, float *room)
 {
   const rnn_sizes *s = &job->plan.s;
   if (step > 0)
@@ -152,10 +152,12 @@ static void backward_task(const backward_job *job, int64_t index)
   const rnn_plan *p = &job->plan;
   task_room r = room_of(job, index);
   int64_t rows = r.t.end - r.t.first, gates = gates_of(job), width = 2 * cpu_now->lanes;
-  vec_product states = {.rows = rows, .columns = job->back.padded, .segments = 1, .length = gates, .a_row = gates, .a_step = 1,
-                        .b_row = width, .b_panel = job->back.panel, .y_row = job->back.padded, .add = !job->cells};
-  vec_product weights = {.rows = gates, .columns = job->sums.padded, .segments = 1, .length = rows, .a_row = 1, .a_step = gates,
-                         .b_row = job->sums.padded, .b_panel = width, .y_row = job->sums.padded, .add = true};
+  vec_product states = {.rows = rows, .columns = job->back.padded, .segments = 1, .length = gates, .a_row = gates,
+                        .a_step = 1, .b_row = width, .b_panel = job->back.panel, .y_row = job->back.padded,
+                        .add = !job->cells};
+  vec_product weights = {.rows = gates, .columns = job->sums.padded, .segments = 1, .length = rows, .a_row = 1,
+                         .a_step = gates, .b_row = job->sums.padded, .b_panel = width, .y_row = job->sums.padded,
+                         .add = true};
   if (job->cells) start_cells(job, &r);
   for (int64_t step = r.t.longest - 1; step >= 0; step--) {
     for (int64_t n = r.t.first; n < r.t.end; n++) {
@@ -186,7 +188,8 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
   float *dw = capl_tensor_data(job->dw), *db = job->db ? capl_tensor_data(job->db) : NULL;
   for (int64_t row = begin; row < end; row++)
     for (int64_t chunk = 0; chunk < chunks; chunk++) {
-      const float *sums = job->room + (row / gates * chunks + chunk) * job->room_each, *total = sums + gates * job->sums.padded;
+      const float *sums = job->room + (row / gates * chunks + chunk) * job->room_each,
+      *total = sums + gates * job->sums.padded;
       const float *from = sums + row % gates * job->sums.padded;
       if (chunk == 0) memcpy(dw + row * H, from, (size_t)H * sizeof *dw);
       else cpu_now->binary(VEC_add, CAPL_F32, H, dw + row * H, 1, from, 1, dw + row * H);
@@ -221,9 +224,10 @@ static capl_status cpu_lstm_grad(const capl_call *call)
   backward_job job = {.y = in[LSTM_GRAD_Y], .gates = in[LSTM_GRAD_GATES], .cells = in[LSTM_GRAD_CELLS],
                       .h0 = call_input(call, LSTM_GRAD_H0), .c0 = call_input(call, LSTM_GRAD_C0),
                       .dy = call_input(call, LSTM_GRAD_DY), .dh_n = call_input(call, LSTM_GRAD_DH_N),
-                      .dc_n = call_input(call, LSTM_GRAD_DC_N), .dx = out[LSTM_DX], .dw = out[LSTM_DW], .dh0 = out[LSTM_DH0],
-                      .dc0 = out[LSTM_DC0], .cell = cpu_now->lstm_cell_grad};
-  CAPL_TRY(rnn_plan_set(&job.plan, call, job.y, in[LSTM_GRAD_W], LSTM_PARTS, LSTM_PARTS, call_input(call, LSTM_GRAD_LENGTHS)));
+                      .dc_n = call_input(call, LSTM_GRAD_DC_N), .dx = out[LSTM_DX], .dw = out[LSTM_DW],
+                      .dh0 = out[LSTM_DH0], .dc0 = out[LSTM_DC0], .cell = cpu_now->lstm_cell_grad};
+  CAPL_TRY(rnn_plan_set(&job.plan, call, job.y, in[LSTM_GRAD_W], LSTM_PARTS, LSTM_PARTS,
+                        call_input(call, LSTM_GRAD_LENGTHS)));
   return run_backward(&job, call);
 }
 
@@ -233,7 +237,8 @@ static capl_status cpu_gru_grad(const capl_call *call)
   backward_job job = {.y = in[GRU_GRAD_Y], .gates = in[GRU_GRAD_GATES], .h0 = call_input(call, GRU_GRAD_H0),
                       .dy = call_input(call, GRU_GRAD_DY), .dh_n = call_input(call, GRU_GRAD_DH_N), .dx = out[GRU_DX],
                       .dw = out[GRU_DW], .db = out[GRU_DB], .dh0 = out[GRU_DH0], .cell = cpu_now->gru_cell_grad};
-  CAPL_TRY(rnn_plan_set(&job.plan, call, job.y, in[GRU_GRAD_W], GRU_PARTS, GRU_KEPT, call_input(call, GRU_GRAD_LENGTHS)));
+  CAPL_TRY(rnn_plan_set(&job.plan, call, job.y, in[GRU_GRAD_W], GRU_PARTS, GRU_KEPT,
+                        call_input(call, GRU_GRAD_LENGTHS)));
   return run_backward(&job, call);
 }
 

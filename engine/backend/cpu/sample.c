@@ -97,7 +97,8 @@ static const float *blended_row(const resample_job *job, int64_t n, int64_t h, f
   if (last - first == 1 && t->weight[first] == 1 && job->real == CAPL_F32) return rows[0];
   cpu_now->blend_rows(job->real, row, count, rows, t->weight + first, line);
   for (int64_t k = first + count; k < last; k++)
-    cpu_now->add_weighted(job->real, row, cpu_at(job->from, job->real, (n * job->from_h + t->from[k]) * row), t->weight[k], line);
+    cpu_now->add_weighted(job->real, row, cpu_at(job->from, job->real, (n * job->from_h + t->from[k]) * row),
+                          t->weight[k], line);
   return line;
 }
 
@@ -108,7 +109,8 @@ static void resample_part(void *arg, int64_t begin, int64_t end, int thread)
   float *line = job->lines + thread * job->from_w * job->channels;
   for (int64_t r = begin; r < end; r++) {
     const float *row = blended_row(job, r / job->to_h, r % job->to_h, line);
-    cpu_now->blend_pixels(job->real, &job->w.taps, job->to_w, job->channels, row, cpu_at(job->to, job->real, r * to_row));
+    cpu_now->blend_pixels(job->real, &job->w.taps, job->to_w, job->channels, row,
+                          cpu_at(job->to, job->real, r * to_row));
   }
 }
 
@@ -118,7 +120,8 @@ static void resample(const capl_call *call, const sample_axis *axes, bool backwa
   const capl_tensor *from = call->in[0];
   capl_tensor *to = call->out[0];
   resample_job job = {.real = from->dtype, .from_h = from->size[2], .from_w = from->size[3], .to_h = to->size[2],
-                      .to_w = to->size[3], .channels = from->size[1], .from = capl_tensor_data(from), .to = capl_tensor_data(to)};
+                      .to_w = to->size[3], .channels = from->size[1], .from = capl_tensor_data(from),
+                      .to = capl_tensor_data(to)};
   tap_table *tables[2] = {&job.h, &job.w};
   for (int k = 0; k < 2; k++) {
     table_place(tables[k], memory, to->size[2 + k], 2 * axes[k].out);
@@ -189,7 +192,8 @@ static inline void store_at(capl_dtype real, void *p, int64_t at, float v)
   else ((float *)p)[at] = v;
 }
 
-static inline void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x, double by_y)
+static inline void add_read(const grid_job *job, reads *r, int64_t n, int64_t h, int64_t w, double weight, double by_x,
+                            double by_y)
 {
   if (h < 0 || h >= job->H || w < 0 || w >= job->W || (weight == 0 && by_x == 0 && by_y == 0)) return;
   int k = r->n++;
@@ -243,8 +247,8 @@ static inline void find_reads(const grid_job *job, const spot *s, reads *r)
 /* Fewer channels are read one by one here: a call for each pixel would cost more than they do. */
 enum { FEW = 8 };
 
-/* The four pixels of a place that lies between four of them, all within the image: most places, so they skip the checks of
-** find_reads; what is computed is the same. */
+/* The four pixels of a place that lies between four of them, all within the image: most places, so they skip the checks
+** of find_reads; what is computed is the same. */
 typedef struct {
   int64_t row, pixel; /* of the first; the others are one pixel, one row, and both further */
   double fx, fy, slope_x, slope_y;
@@ -282,7 +286,8 @@ static void blend_square(const grid_job *job, const square *q, int64_t at)
   square_weights(q, w);
   for (int64_t c = 0; c < C; c++, one++, below++)
     store_at(job->real, job->y, at + c,
-             w[0] * value_at(job, job->x, one) + w[1] * value_at(job, job->x, one + C) + w[2] * value_at(job, job->x, below) +
+             w[0] * value_at(job, job->x, one) + w[1] * value_at(job, job->x, one + C)
+             + w[2] * value_at(job, job->x, below) +
                w[3] * value_at(job, job->x, below + C));
 }
 
@@ -331,7 +336,8 @@ static float dot_at(const grid_job *job, int64_t k, int64_t pixel)
 {
   float sum = 0;
   if (job->C >= FEW)
-    return cpu_now->dot(job->real, job->C, cpu_at(job->dy, job->real, k * job->C), cpu_at(job->x, job->real, pixel * job->C));
+    return cpu_now->dot(job->real, job->C, cpu_at(job->dy, job->real, k * job->C),
+                        cpu_at(job->x, job->real, pixel * job->C));
   for (int64_t c = 0; c < job->C; c++)
     sum += value_at(job, job->dy, k * job->C + c) * value_at(job, job->x, pixel * job->C + c);
   return sum;
@@ -449,7 +455,8 @@ static void dx_part(void *arg, int64_t begin, int64_t end, int thread)
 static grid_job grid_job_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid)
 {
   const capl_attr *attr = call->attr;
-  grid_job job = {.real = x->dtype, .mode = (sample_mode)attr[GRID_MODE].i, .padding = (sample_padding)attr[GRID_PADDING].i,
+  grid_job job = {.real = x->dtype, .mode = (sample_mode)attr[GRID_MODE].i,
+                  .padding = (sample_padding)attr[GRID_PADDING].i,
                     .align = attr[GRID_ALIGN].i, .C = x->size[1], .H = x->size[2], .W = x->size[3], .h = grid->size[1],
                     .w = grid->size[2], .x = capl_tensor_data(x), .grid = capl_tensor_data(grid)};
   memcpy(job.grid_stride, grid->stride, sizeof job.grid_stride);
@@ -494,7 +501,8 @@ static capl_status cpu_grid_sample_grad(const capl_call *call)
   job.dy = capl_tensor_data(call->in[0]);
   job.dgrid = call->out[1];
   job.to_grid = capl_tensor_data(job.dgrid);
-  if (dx->dtype != CAPL_F32 && numel > 0) CAPL_TRY(capl_scratch_get(dx->device, (size_t)numel * sizeof(float), &memory));
+  if (dx->dtype != CAPL_F32 && numel > 0)
+    CAPL_TRY(capl_scratch_get(dx->device, (size_t)numel * sizeof(float), &memory));
   job.sums = memory ? memory : capl_tensor_data(dx);
   if (numel > 0) memset(job.sums, 0, (size_t)numel * sizeof(float));
   if (capl_tensor_numel(job.dgrid) > 0) run_grads(&job, dx->size[0]);

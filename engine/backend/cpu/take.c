@@ -1,8 +1,8 @@
 /* take.c -- gather, scatter, index_select, embedding and their gradients.
 **
-** Reading is split by values. Writing is split so that no two threads meet: by rows where rows of values go to rows of the
-** result, else by indices, where each thread walks over all values and takes those whose place is in its own part. Sums
-** have one order, whatever the number of threads.
+** Reading is split by values. Writing is split so that no two threads meet: by rows where rows of values go to rows of
+** the result, else by indices, where each thread walks over all values and takes those whose place is in its own part.
+** Sums have one order, whatever the number of threads.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/take.h"
@@ -79,7 +79,8 @@ static void move(size_t bytes, int64_t n, const char *from, int64_t step_from, c
     const void *index = job->index; \
     const type *from = (const type *)job->from + at[2]; \
     type *to = (type *)job->to + at[0]; \
-    int64_t first = at[1], by_to = step[0], by_index = step[1], by_from = step[2], stride = job->p->step, all = job->p->n; \
+    int64_t first = at[1], by_to = step[0], by_index = step[1], by_from = step[2], stride = job->p->step, \
+        all = job->p->n; \
     bool bad = false; \
     for (int64_t i = 0; i < n; i++) { \
       int64_t k = index_at(index, wide, first + i * by_index); \
@@ -113,7 +114,8 @@ static void take_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
 static take_job job_of(const take_place *p, atomic_bool *bad)
 {
   *bad = false;
-  return (take_job){.p = p, .skip = p->skip, .index = capl_tensor_data(&p->index), .wide = p->index.dtype == CAPL_I64, .bad = bad};
+  return (take_job){.p = p, .skip = p->skip, .index = capl_tensor_data(&p->index), .wide = p->index.dtype == CAPL_I64,
+                    .bad = bad};
 }
 
 static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *p)

@@ -38,7 +38,8 @@ static int64_t tiles_of(int64_t n, int64_t by)
   return (n + by - 1) / by;
 }
 
-static capl_status launch(int kernel, const capl_tensor *q, int64_t matrices, int64_t rows, int64_t columns, const void *args)
+static capl_status launch(int kernel, const capl_tensor *q, int64_t matrices, int64_t rows, int64_t columns,
+                          const void *args)
 {
   return cu_launch_2d(cu_attention_table[kernel + (int)cu_type_of(q->dtype)], matrices * tiles_of(rows, ATTENTION_TILE),
                       tiles_of(columns, ATTENTION_COLUMNS), ATTENTION_THREADS, 0, args);
@@ -61,8 +62,8 @@ static capl_status cu_attention(const capl_call *call)
 static capl_status gradients(const capl_tensor *q, const attention_grad_args *a)
 {
   const attention_call *c = &a->c;
-  CAPL_TRY(cu_launch(cu_attention_table[ATTENTION_DOT + (int)cu_type_of(q->dtype)], cu_blocks(c->batch * c->L * 32, ATTENTION_THREADS),
-                     ATTENTION_THREADS, 0, a));
+  CAPL_TRY(cu_launch(cu_attention_table[ATTENTION_DOT + (int)cu_type_of(q->dtype)],
+                     cu_blocks(c->batch * c->L * 32, ATTENTION_THREADS), ATTENTION_THREADS, 0, a));
   CAPL_TRY(launch(ATTENTION_QUERIES_GRAD, q, c->batch, c->L, c->E, a));
   return launch(ATTENTION_KEYS_GRAD, q, c->batch, c->S, c->E > c->Ev ? c->E : c->Ev, a);
 }
@@ -72,9 +73,10 @@ static capl_status cu_attention_grad(const capl_call *call)
   const capl_tensor *q = call->in[ATTENTION_Q];
   void *dot;
   attention_grad_args a = {.c = call_of(call, call->n_in > ATTENTION_GRAD_MASK ? call->in[ATTENTION_GRAD_MASK] : NULL),
-                           .y = operand_of(call->in[ATTENTION_GRAD_Y], q), .dy = operand_of(call->in[ATTENTION_GRAD_DY], q),
-                           .dq = operand_of(call->out[0], q), .dk = operand_of(call->out[1], q),
-                           .dv = operand_of(call->out[2], q), .lse = capl_tensor_data(call->in[ATTENTION_GRAD_LSE])};
+                           .y = operand_of(call->in[ATTENTION_GRAD_Y], q),
+                           .dy = operand_of(call->in[ATTENTION_GRAD_DY], q), .dq = operand_of(call->out[0], q),
+                           .dk = operand_of(call->out[1], q), .dv = operand_of(call->out[2], q),
+                           .lse = capl_tensor_data(call->in[ATTENTION_GRAD_LSE])};
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(a.c.batch * a.c.L) * sizeof(float) + 1, &dot));
   a.dot = dot;
   capl_status status = gradients(q, &a);

@@ -3,10 +3,10 @@
 ** cuBLASLt thinks in columns: a row-major matrix is the transposed column-major one, so y = a * b becomes y' = b' * a'.
 ** Its A is our b, its B our a, its m our N, its n our M; a vector per column of y (a bias) is one per row for it, and
 ** the row sums of a are sums over its B.
-** Plans (descriptors and the chosen algorithm) are kept, one per record, up to PLANS_MAX: then the half that was not used for
-** the longest time goes. They are the host's alone: what is queued or recorded has no part of them. Choices made by timing are
-** also kept on disk (plan_cache.h), so that the next run makes the same ones. All products share one workspace, which is safe
-** on one stream.
+** Plans (descriptors and the chosen algorithm) are kept, one per record, up to PLANS_MAX: then the half that was not
+** used for the longest time goes. They are the host's alone: what is queued or recorded has no part of them. Choices
+** made by timing are also kept on disk (plan_cache.h), so that the next run makes the same ones. All products share one
+** workspace, which is safe on one stream.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/blas.h"
@@ -109,8 +109,8 @@ static const uint32_t epilogues[BLAS_EPILOGUES] = {
 
 #define SET(descriptor, attribute, value) cublasLtMatmulDescSetAttribute(descriptor, attribute, &(value), sizeof(value))
 
-/* The vector's address is set before each run; heuristics only look at how it is aligned, so any will do that is aligned
-** the same. The workspace is aligned to 256 bytes. */
+/* The vector's address is set before each run; heuristics only look at how it is aligned, so any will do that is
+** aligned the same. The workspace is aligned to 256 bytes. */
 static capl_status describe_product(const blas_record *r, cublasLtMatmulDesc_t product)
 {
   int32_t turn_a = r->b.turned ? CUBLAS_OP_T : CUBLAS_OP_N, turn_b = r->a.turned ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -130,7 +130,8 @@ static capl_status describe_matrix(const blas_record *r, const blas_matrix *m, i
                                    cublasLtMatrixLayout_t *out)
 {
   int64_t stored_rows = m->turned ? columns : rows, stored_columns = m->turned ? rows : columns;
-  BLAS_TRY(cublasLtMatrixLayoutCreate(out, type_of(m->dtype), (uint64_t)stored_columns, (uint64_t)stored_rows, m->row_step),
+  BLAS_TRY(cublasLtMatrixLayoutCreate(out, type_of(m->dtype), (uint64_t)stored_columns, (uint64_t)stored_rows,
+                                      m->row_step),
            "to describe a matrix");
   if (r->batch == 1) return CAPL_OK;
   int32_t batch = (int32_t)r->batch;
@@ -220,8 +221,8 @@ static capl_status find_candidates(const plan *p, cublasLtMatmulHeuristicResult_
 static cublasStatus_t queue(const plan *p, const blas_pointers *at, const cublasLtMatmulAlgo_t *algo)
 {
   float one = 1, zero = 0;
-  return cublasLtMatmul(lib.handle, p->d.product, &one, at->b, p->d.b, at->a, p->d.a, &zero, at->y, p->d.y, at->y, p->d.y,
-                        algo, lib.workspace, lib.workspace_bytes, cu.stream);
+  return cublasLtMatmul(lib.handle, p->d.product, &one, at->b, p->d.b, at->a, p->d.a, &zero, at->y, p->d.y, at->y,
+                        p->d.y, algo, lib.workspace, lib.workspace_bytes, cu.stream);
 }
 
 /* ---- choices on disk -------------------------------------------------------------------------- */
@@ -276,7 +277,8 @@ static float time_candidate(const plan *p, const blas_pointers *at, const cublas
   return cudaEventElapsedTime(&ms, start, end) == cudaSuccess ? ms / TIMED_RUNS : 1e30f;
 }
 
-/* The fastest of the candidates, known or timed on the call's own tensors; y is written again and again with the same values. */
+/* The fastest of the candidates, known or timed on the call's own tensors; y is written again and again with the same
+** values. */
 static capl_status tune(plan *p, const blas_pointers *at)
 {
   cublasLtMatmulHeuristicResult_t list[CANDIDATES];
@@ -465,9 +467,10 @@ static int64_t product_number(cublasLtMatmulDesc_t product, cublasLtMatmulDescAt
 static size_t print_layout(char *text, size_t len, const char *name, cublasLtMatrixLayout_t layout)
 {
   int64_t type = layout_number(layout, CUBLASLT_MATRIX_LAYOUT_TYPE, 4);
-  int used = snprintf(text, len, " %s=%s %" PRId64 "x%" PRId64 " ld=%" PRId64 " batch=%" PRId64 ":%" PRId64 " order=%" PRId64,
-                      name, type == CUDA_R_32F ? "f32" : type == CUDA_R_16F ? "f16" : type == CUDA_R_16BF ? "bf16" : "?",
-                      layout_number(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, 8),
+  int used = snprintf(text, len,
+                      " %s=%s %" PRId64 "x%" PRId64 " ld=%" PRId64 " batch=%" PRId64 ":%" PRId64 " order=%" PRId64,
+                      name, type == CUDA_R_32F ? "f32" : type == CUDA_R_16F ? "f16" : type == CUDA_R_16BF ? "bf16"
+                      : "?", layout_number(layout, CUBLASLT_MATRIX_LAYOUT_ROWS, 8),
                       layout_number(layout, CUBLASLT_MATRIX_LAYOUT_COLS, 8),
                       layout_number(layout, CUBLASLT_MATRIX_LAYOUT_LD, 8),
                       layout_number(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, 4),

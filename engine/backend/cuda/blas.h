@@ -73,8 +73,8 @@ void blas_count(const blas_record *record);
 
 /* ---- running with a fallback (matmul.c) ---------------------------------------------------------- */
 
-/* By the library where it can, if need be with the epilogue behind it; else by an own kernel, which stores y without gaps.
-** All epilogues but row_sums. */
+/* By the library where it can, if need be with the epilogue behind it; else by an own kernel, which stores y without
+** gaps. All epilogues but row_sums. */
 capl_status cu_product(blas_record *record, const blas_pointers *p);
 
 /* ---- running (blas.c) ------------------------------------------------------------------------- */
@@ -82,12 +82,12 @@ capl_status cu_product(blas_record *record, const blas_pointers *p);
 /* Whether the library has an algorithm for the record. *found is set with CAPL_OK only. ESTATE for a new record while
 ** cu.capturing; EDEVICE with the library's own words. */
 capl_status blas_supports(const blas_record *record, bool *found);
-/* Queues the product on cu.stream. EUNSUPPORTED where blas_supports says no, or would now: then nothing was queued. Else as
-** there. */
+/* Queues the product on cu.stream. EUNSUPPORTED where blas_supports says no, or would now: then nothing was queued.
+** Else as there. */
 capl_status blas_run(const blas_record *record, const blas_pointers *p);
 
-/* What the library itself holds of the record, read back attribute by attribute: "m=3 n=5 ..." into text; for tests, and
-** for messages of products that fail. Works without a GPU. */
+/* What the library itself holds of the record, read back attribute by attribute: "m=3 n=5 ..." into text; for tests,
+** and for messages of products that fail. Works without a GPU. */
 capl_status blas_read_back(const blas_record *record, char *text, size_t len);
 
 /* "13.1.0", or why there is none. Works without a GPU. */

@@ -40,7 +40,8 @@ blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a
 
 static bool same_matrix(const blas_matrix *a, const blas_matrix *b)
 {
-  return a->dtype == b->dtype && a->turned == b->turned && a->row_step == b->row_step && a->batch_step == b->batch_step &&
+  return a->dtype == b->dtype && a->turned == b->turned && a->row_step == b->row_step
+  && a->batch_step == b->batch_step &&
          a->alignment == b->alignment;
 }
 
@@ -53,7 +54,8 @@ bool blas_same(const blas_record *a, const blas_record *b)
 
 uint32_t blas_hash(const blas_record *record)
 {
-  const int64_t sizes[] = {record->M, record->N, record->K, record->batch, record->epilogue, record->a.dtype, record->a.turned};
+  const int64_t sizes[] = {record->M, record->N, record->K, record->batch, record->epilogue, record->a.dtype,
+                           record->a.turned};
   uint64_t hash = 14695981039346656037u;
   for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) hash = (hash ^ (uint64_t)sizes[k]) * 1099511628211u;
   return (uint32_t)(hash >> 32);
@@ -91,10 +93,10 @@ const char *blas_describe(const blas_record *record, char *buf, size_t len)
            record->y.row_step);
   if (record->y.dtype != record->a.dtype) snprintf(out, sizeof out, " y=%s", capl_dtype_name(record->y.dtype));
   snprintf(buf, len, "%s %" PRId64 "x%" PRId64 "x%" PRId64 "%s%s%s%s%s aligned=%d,%d,%d,%d%s%s%s%s",
-           capl_dtype_name(record->a.dtype), record->M, record->N, record->K, batch, record->a.turned ? " a=turned" : "",
-           record->b.turned ? " b=turned" : "", steps, out, record->a.alignment, record->b.alignment,
-           record->y.alignment, record->vector_alignment, *epilogue ? " " : "", epilogue, record->tf32 ? " tf32" : "",
-           record->deterministic ? " deterministic" : "");
+           capl_dtype_name(record->a.dtype), record->M, record->N, record->K, batch,
+           record->a.turned ? " a=turned" : "", record->b.turned ? " b=turned" : "", steps, out, record->a.alignment,
+           record->b.alignment, record->y.alignment, record->vector_alignment, *epilogue ? " " : "", epilogue,
+           record->tf32 ? " tf32" : "", record->deterministic ? " deterministic" : "");
   return buf;
 }
 

@@ -1,11 +1,11 @@
-/* conv.c -- convolution and its gradients: cuDNN, own kernels for one input channel (conv_thin.h), and for what cuDNN has
-** no engine for (conv_own.h).
+/* conv.c -- convolution and its gradients: cuDNN, own kernels for one input channel (conv_thin.h), and for what cuDNN
+** has no engine for (conv_own.h).
 **
-** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded to
-** 16 bits (cu_alike) before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready made, those for an
-** f32 bias are compiled for half a second each. Weight gradients of 16-bit images are 16-bit where cuDNN makes them, summed
-** in f32 and rounded once: the engines that write f32 are compiled for a second each and are few. The tape widens them, those
-** of all layers together. Gradients of the bias are sums of columns.
+** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded
+** to 16 bits (cu_alike) before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready
+** made, those for an f32 bias are compiled for half a second each. Weight gradients of 16-bit images are 16-bit where
+** cuDNN makes them, summed in f32 and rounded once: the engines that write f32 are compiled for a second each and are
+** few. The tape widens them, those of all layers together. Gradients of the bias are sums of columns.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
@@ -103,10 +103,11 @@ static capl_status run_thin(const void *data)
                            (conv_thin_grads){own->dw, own->db});
 }
 
-/* Own kernels unless cuDNN was timed to be faster (dnn_faster), then *done is false. The bytes speak for them: for 1x60x160
-** and 32 outputs in 16 bits an image takes 0.61 MB of y or dy and 0.02 MB of x, while cuDNN's tensor cores want 8 channels,
-** so that its workspace of 0.15 MB is written and read as well, and the bias is summed from another 0.61 MB of dy. The trial
-** leaves that last reading out, in cuDNN's favour. A choice is no falling back, and is not counted as one (own.h). */
+/* Own kernels unless cuDNN was timed to be faster (dnn_faster), then *done is false. The bytes speak for them: for
+** 1x60x160 and 32 outputs in 16 bits an image takes 0.61 MB of y or dy and 0.02 MB of x, while cuDNN's tensor cores
+** want 8 channels, so that its workspace of 0.15 MB is written and read as well, and the bias is summed from another
+** 0.61 MB of dy. The trial leaves that last reading out, in cuDNN's favour. A choice is no falling back, and is not
+** counted as one (own.h). */
 static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, const own_call *own, bool *done)
 {
   bool faster;
@@ -121,7 +122,8 @@ static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, con
 
 /* ---- forward ------------------------------------------------------------------------------------------ */
 
-static capl_status forward_by_dnn(const capl_tensor *x, capl_tensor *bias, dnn_record *record, dnn_pointers *p, bool *done)
+static capl_status forward_by_dnn(const capl_tensor *x, capl_tensor *bias, dnn_record *record, dnn_pointers *p,
+                                  bool *done)
 {
   capl_tensor *alike;
   *done = false;
@@ -183,8 +185,8 @@ static capl_status add_bias(const capl_tensor *y, capl_tensor *bias)
   CAPL_TRY(cu_alike(bias, y->dtype, &alike));
   finish_args args = {.y = capl_tensor_data(y), .bias = capl_tensor_data(alike), .n = capl_tensor_numel(y),
                       .columns = y->size[1]};
-  capl_status status = cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(y->dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS,
-                                 0, &args);
+  capl_status status = cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(y->dtype)], cu_blocks(args.n, CU_THREADS),
+                                 CU_THREADS, 0, &args);
   capl_tensor_unref(alike);
   return status;
 }

@@ -1,5 +1,5 @@
-/* conv_own.c -- convolutions that cuDNN has no engine for: tiles of a matrix product where they are filled, else plain sums.
-** SPDX-License-Identifier: Apache-2.0
+/* conv_own.c -- convolutions that cuDNN has no engine for: tiles of a matrix product where they are filled, else plain
+** sums. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/conv_own.h"
 
@@ -49,7 +49,8 @@ capl_status conv_own_forward(capl_dtype dtype, const conv_args *args)
 {
   const conv_sizes *s = &args->s;
   int64_t pixels = s->N * s->out_H * s->out_W, tiles = tiles_of(s, pixels, outputs_of(s));
-  if (is_small(s) && outputs_of(s) >= COLUMNS_MIN && tiles < INT32_MAX) return launch_tiled(CONV_TILED, dtype, tiles, args);
+  if (is_small(s) && outputs_of(s) >= COLUMNS_MIN && tiles < INT32_MAX)
+    return launch_tiled(CONV_TILED, dtype, tiles, args);
   return launch_plain(CONV, dtype, cu_blocks(pixels * s->O, CU_THREADS), args);
 }
 
@@ -57,7 +58,8 @@ capl_status conv_own_grad_x(capl_dtype dtype, const conv_grad_x_args *args)
 {
   const conv_sizes *s = &args->s;
   int64_t pixels = s->N * s->H * s->W, tiles = tiles_of(s, pixels, inputs_of(s));
-  if (is_small(s) && inputs_of(s) >= COLUMNS_MIN && tiles < INT32_MAX) return launch_tiled(CONV_TILED_GRAD_X, dtype, tiles, args);
+  if (is_small(s) && inputs_of(s) >= COLUMNS_MIN && tiles < INT32_MAX)
+    return launch_tiled(CONV_TILED_GRAD_X, dtype, tiles, args);
   conv_grad_x_args plain = *args;
   for (plain.lanes = 1; plain.lanes < LANES_MAX && 2 * plain.lanes <= outputs_of(s);) plain.lanes *= 2;
   return launch_plain(CONV_GRAD_X, dtype, cu_blocks(pixels * s->C * plain.lanes, CU_THREADS), &plain);
@@ -69,7 +71,8 @@ capl_status conv_own_grad_x(capl_dtype dtype, const conv_grad_x_args *args)
 static int64_t cut_pixels(conv_grad_w_args *args, int64_t blocks)
 {
   int64_t pixels = args->s.N * args->s.out_H * args->s.out_W;
-  int64_t wanted = cu_divide_up((int64_t)cu.multiprocessors * BLOCKS_BUSY, blocks), most = cu_divide_up(pixels, PART_PIXELS);
+  int64_t wanted = cu_divide_up((int64_t)cu.multiprocessors * BLOCKS_BUSY, blocks),
+      most = cu_divide_up(pixels, PART_PIXELS);
   int64_t parts = wanted < most ? wanted : most;
   args->chunk = parts > 0 ? cu_divide_up(pixels, parts) : 0;
   return args->chunk > 0 ? cu_divide_up(pixels, args->chunk) : 0;
@@ -78,8 +81,8 @@ static int64_t cut_pixels(conv_grad_w_args *args, int64_t blocks)
 static capl_status sum_parts(const conv_grad_w_args *args, int64_t parts, float *dw)
 {
   conv_total_args total = {args->partial, parts, taps_of(&args->s) * inputs_of(&args->s), args->s.O, dw};
-  return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(total.K * total.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS, 0,
-                   &total);
+  return cu_launch(cu_conv_table[CONV_TOTAL], cu_divide_up(total.K * total.O, CONV_TOTAL_COLUMNS), CONV_TOTAL_THREADS,
+                   0, &total);
 }
 
 capl_status conv_own_grad_w(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, float *dw)

@@ -13,7 +13,8 @@ static bool is_small(const conv_sizes *s)
 {
   enum { MOST = 1 << 24, OUTPUTS = 1 << 12 }; /* with counters (cu_counters) for 512 blocks in x */
   int64_t strips = s->N * s->out_H * cu_divide_up(s->out_W, CONV_THIN_PIXELS);
-  return s->N <= MOST && s->H <= MOST && s->W <= MOST && s->O <= OUTPUTS && s->padding[0] <= MOST && s->padding[1] <= MOST &&
+  return s->N <= MOST && s->H <= MOST && s->W <= MOST && s->O <= OUTPUTS && s->padding[0] <= MOST
+      && s->padding[1] <= MOST &&
          strips < INT32_MAX;
 }
 
@@ -50,7 +51,8 @@ static conv_thin_strips strips_of(const conv_sizes *s, capl_dtype dtype)
 /* All blocks run at once and loop on: a thread loads its weights, or writes its sums, a single time. */
 static int64_t blocks_of(const conv_thin_strips *t, capl_dtype dtype)
 {
-  int64_t most = (int64_t)cu.multiprocessors * CONV_THIN_BLOCKS, needed = cu_divide_up(t->strips, strips_of_block(dtype));
+  int64_t most = (int64_t)cu.multiprocessors * CONV_THIN_BLOCKS,
+  needed = cu_divide_up(t->strips, strips_of_block(dtype));
   return needed < most ? needed : most;
 }
 
@@ -78,7 +80,8 @@ capl_status conv_thin_forward(capl_dtype dtype, const conv_args *args)
 
 capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to)
 {
-  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy, .dw = to.dw, .db = to.db};
+  conv_thin_grad_w_args thin = {.s = strips_of(&args->s, dtype), .x = args->x, .dy = args->dy, .dw = to.dw,
+                                .db = to.db};
   int64_t parts = blocks_of(&thin.s, dtype);
   void *partial;
   CAPL_TRY(cu_counters(parts, tiles_of(&thin.s), &thin.counters));

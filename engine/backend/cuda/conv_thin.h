@@ -1,5 +1,5 @@
-/* conv_thin.h -- convolutions of one input channel by own kernels (kernels/conv_thin.cu): which ones, and launching them.
-** SPDX-License-Identifier: Apache-2.0
+/* conv_thin.h -- convolutions of one input channel by own kernels (kernels/conv_thin.cu): which ones, and launching
+** them. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_CONV_THIN_H
 #define CAPL_CUDA_CONV_THIN_H
@@ -17,8 +17,8 @@ typedef struct {
   float *dw, *db;
 } conv_thin_grads;
 
-/* Both gradients, with dy read once; args->partial and chunk are unused. The order of the sums depends on the sizes and the
-** GPU alone. device: gives scratch memory for 10 numbers an output and block. */
+/* Both gradients, with dy read once; args->partial and chunk are unused. The order of the sums depends on the sizes and
+** the GPU alone. device: gives scratch memory for 10 numbers an output and block. */
 capl_status conv_thin_weights(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, conv_thin_grads to);
 
 #endif

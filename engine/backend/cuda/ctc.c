@@ -1,7 +1,7 @@
 /* ctc.c -- the CTC loss and its gradient.
 **
-** Lengths and labels stay on the device and are never looked at here: a sample with one that is out of range, which ref and
-** cpu refuse, is infeasible (ops/ctc.h).
+** Lengths and labels stay on the device and are never looked at here: a sample with one that is out of range, which ref
+** and cpu refuse, is infeasible (ops/ctc.h).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/ctc.h"
@@ -21,8 +21,8 @@ static ctc_inputs inputs_of(const capl_call *call)
   return (ctc_inputs){
     .T = p.T, .N = p.N, .K = p.K, .S = p.S, .states = p.states, .blank = p.blank,
     .log_probs = capl_tensor_data(x), .step = x->stride[0], .sample = x->stride[1], .column = x->stride[2],
-    .targets = list_of(p.targets), .input_lengths = list_of(p.input_lengths), .target_lengths = list_of(p.target_lengths),
-    .mean = p.reduction == CTC_MEAN, .zero_infinity = p.zero_infinity,
+    .targets = list_of(p.targets), .input_lengths = list_of(p.input_lengths),
+    .target_lengths = list_of(p.target_lengths), .mean = p.reduction == CTC_MEAN, .zero_infinity = p.zero_infinity,
   };
 }
 
@@ -67,8 +67,9 @@ static ctc_gradient_args gradient_of(const capl_call *call, const float *beta)
     .p = inputs_of(call),
     .infeasible = capl_tensor_data(infeasible), .infeasible_step = infeasible->stride[0],
     .alpha = capl_tensor_data(call->in[CTC_SAVED_ALPHA]), .beta = beta,
-    .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype, .dloss_step = dloss->ndim ? dloss->stride[0] : 0,
-    .dx = capl_tensor_data(dx), .dx_step = dx->stride[0], .dx_sample = dx->stride[1], .dx_column = dx->stride[2],
+    .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype,
+    .dloss_step = dloss->ndim ? dloss->stride[0] : 0, .dx = capl_tensor_data(dx), .dx_step = dx->stride[0],
+    .dx_sample = dx->stride[1], .dx_column = dx->stride[2],
   };
 }
 

@@ -2,9 +2,9 @@
 **
 ** A process uses one GPU (several GPUs mean several processes), so its state is one struct. All arithmetic is queued on
 ** one stream; memory freed by the host goes back to the caching allocator at once and may be handed to the next call,
-** which is safe because that call's work comes later on the same stream. Nothing waits for the GPU but copy_out and sync.
-** A kernel that fails on the GPU is reported by the next call that asks (CU_TRY); the GPU is then lost to this process.
-** SPDX-License-Identifier: Apache-2.0
+** which is safe because that call's work comes later on the same stream. Nothing waits for the GPU but copy_out and
+** sync. A kernel that fails on the GPU is reported by the next call that asks (CU_TRY); the GPU is then lost to this
+** process. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_H
 #define CAPL_CUDA_H
@@ -24,11 +24,14 @@ typedef struct {
   bool tf32;            /* f32 products may be rounded to tf32 */
   bool deterministic;   /* same seed, same bits: only engines and kernels that keep their order of sums */
   bool autotune;        /* the first call of a shape times its candidates */
-  int64_t *rng_delta;   /* device memory: what a replayed step adds to the dropout offsets recorded in it; 0 in eager steps */
-  unsigned *counters;   /* device memory: blocks of a launch count themselves there; 0 between launches (kernels/join.h) */
+  int64_t *rng_delta;   /* device memory: what a replayed step adds to the dropout offsets recorded in it; 0 in eager
+                        ** steps */
+  unsigned *counters;   /* device memory: blocks of a launch count themselves there; 0 between launches
+                        ** (kernels/join.h) */
   bool capturing;       /* the stream is being recorded into a graph: nothing may wait, build plans or ask the driver */
   int graphs;           /* recorded steps that may be launched */
-  unsigned graph_age;   /* how often the last of them was let go: a plan that was recorded in this age may be part of one */
+  unsigned graph_age;   /* how often the last of them was let go: a plan that was recorded in this age may be part of
+                        ** one */
 } cu_context;
 
 extern cu_context cu;
@@ -91,8 +94,8 @@ extern const capl_kernel cu_ctc_kernels[];
 extern const capl_kernel cu_region_kernels[];
 extern const capl_kernel cu_optim_kernels[];
 
-/* capl_backend.reserve: bn_act_pool keeps the values of x that won (norm.c), weight gradients of convolutions the type that
-** cuDNN sums them into (conv.c). */
+/* capl_backend.reserve: bn_act_pool keeps the values of x that won (norm.c), weight gradients of convolutions the type
+** that cuDNN sums them into (conv.c). */
 void cu_norm_reserve(const capl_call *call, capl_out_spec *out);
 void cu_conv_reserve(const capl_call *call, capl_out_spec *out);
 

@@ -28,8 +28,8 @@ static inline cu_pixels cu_cut(int64_t pixels, const capl_tensor *t, bool wide, 
 }
 
 /* Queues kernel number `kernel` of a table of CU_WIDE rows; type: of the images. */
-static inline capl_status cu_launch_cut(const cu_entry *table, int kernel, capl_dtype type, bool wide, const cu_pixels *p,
-                                        const void *args)
+static inline capl_status cu_launch_cut(const cu_entry *table, int kernel, capl_dtype type, bool wide,
+                                        const cu_pixels *p, const void *args)
 {
   cu_entry entry = table[cu_wide_entry(kernel, wide, cu_type_of(type))];
   return cu_launch_2d(entry, cu_pixel_blocks(p), cu_pixel_tiles(p), CU_PIXEL_THREADS, 0, args);

@@ -1,8 +1,8 @@
 /* data.c -- queues the kernels that make a batch: images by augment.cu, labels by gather.cu.
 **
 ** One launch makes the images, whatever they need: kernels/augment.h says which. Only images too large for a block's
-** shared memory that are standardised after augmentation take two, the first of which adds up their levels; and gamma and
-** blur take one before all.
+** shared memory that are standardised after augmentation take two, the first of which adds up their levels; and gamma
+** and blur take one before all.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cuda.h"
@@ -27,7 +27,8 @@ static plan plan_of(const capl_feed_job *job)
     int type;
     size_t bytes;
   } of[] = {
-    [CAPL_PIXEL_F32] = {CU_F32, 4}, [CAPL_PIXEL_F16] = {CU_F16, 2}, [CAPL_PIXEL_BF16] = {CU_BF16, 2}, [CAPL_PIXEL_U8] = {CU_TYPES, 1}};
+    [CAPL_PIXEL_F32] = {CU_F32, 4}, [CAPL_PIXEL_F16] = {CU_F16, 2}, [CAPL_PIXEL_BF16] = {CU_BF16, 2},
+    [CAPL_PIXEL_U8] = {CU_TYPES, 1}};
   augment_layout layout = job->channels == 1 ? AUGMENT_GRAY : job->pixel_bytes == 4 ? AUGMENT_RGBX : AUGMENT_RGB;
   return (plan){
     .job = job,
@@ -51,7 +52,8 @@ static capl_status launch_strips(const plan *p, const augment_args *a, int count
 
 static capl_status launch_whole(const plan *p, const augment_args *a, int count)
 {
-  return cu_launch_2d(entry_of(p, (augment_kernel)(AUGMENT_WHOLE + p->type)), 1, count, AUGMENT_THREADS, p->image_values, a);
+  return cu_launch_2d(entry_of(p, (augment_kernel)(AUGMENT_WHOLE + p->type)), 1, count, AUGMENT_THREADS,
+                      p->image_values, a);
 }
 
 /* Two launches: sums, then images. */
@@ -82,27 +84,30 @@ static capl_status filter_some(const filter_args *f, int first, int count, int s
     some.more = f->more + first;
     some.tables = f->tables + (size_t)first * 256;
     some.out = f->out + (size_t)first * (size_t)f->height * (size_t)f->width * (size_t)f->pixel_bytes;
-    CAPL_TRY(cu_launch_2d(cu_augment_table[AUGMENT_FILTER], strips, end - first < GRID_Y ? end - first : GRID_Y, AUGMENT_THREADS, 0, &some));
+    CAPL_TRY(cu_launch_2d(cu_augment_table[AUGMENT_FILTER], strips, end - first < GRID_Y ? end - first : GRID_Y,
+                          AUGMENT_THREADS, 0, &some));
   }
   return CAPL_OK;
 }
 
 /* Images of rows that need it, filtered, in scratch memory; NULL if no row may. */
-static capl_status filter_images(capl_device *device, const uint8_t *buffer, const capl_feed_job *job, const augment_args *a, void **filtered)
+static capl_status filter_images(capl_device *device, const uint8_t *buffer, const capl_feed_job *job,
+                                 const augment_args *a, void **filtered)
 {
   *filtered = NULL;
   if (!job->filters) return CAPL_OK;
   size_t image_bytes = (size_t)job->height * (size_t)job->width * (size_t)job->pixel_bytes;
   CAPL_TRY(capl_scratch_get(device, (size_t)(job->partner + job->count) * image_bytes, filtered));
-  filter_args f = {.rows = a->rows, .more = a->more, .images = a->images, .tables = buffer + job->tables_at, .out = *filtered,
-                   .height = job->height, .width = job->width, .pixel_bytes = job->pixel_bytes};
+  filter_args f = {.rows = a->rows, .more = a->more, .images = a->images, .tables = buffer + job->tables_at,
+                   .out = *filtered, .height = job->height, .width = job->width, .pixel_bytes = job->pixel_bytes};
   capl_status status = filter_some(&f, 0, job->count, a->strips);
   if (status == CAPL_OK && job->partner) status = filter_some(&f, job->partner, job->count, a->strips);
   if (status != CAPL_OK) capl_scratch_put(device, *filtered);
   return status;
 }
 
-static augment_args args_of(const uint8_t *buffer, const capl_feed_row *rows, const uint8_t *images, const capl_feed_job *job)
+static augment_args args_of(const uint8_t *buffer, const capl_feed_row *rows, const uint8_t *images,
+                            const capl_feed_job *job)
 {
   return (augment_args){
     .rows = rows,
@@ -132,8 +137,8 @@ static augment_args from_image(const augment_args *a, int first, size_t image_by
   return some;
 }
 
-static capl_status make_images(capl_device *device, const uint8_t *buffer, const capl_feed_row *rows, const uint8_t *images,
-                               const capl_feed_job *job)
+static capl_status make_images(capl_device *device, const uint8_t *buffer, const capl_feed_row *rows,
+                               const uint8_t *images, const capl_feed_job *job)
 {
   plan p = plan_of(job);
   augment_args a = args_of(buffer, rows, images, job);

@@ -25,8 +25,9 @@ static const char *version_text(int version, char *buf, size_t len)
   return buf;
 }
 
-/* One number for all of a major version, by NVIDIA's guide "CUDA Compatibility", table 1 of minor version compatibility. What
-** 12.8 has of its own needs its own driver, 570; capl uses none of that but PTX for cards newer than its machine code. */
+/* One number for all of a major version, by NVIDIA's guide "CUDA Compatibility", table 1 of minor version
+** compatibility. What 12.8 has of its own needs its own driver, 570; capl uses none of that but PTX for cards newer
+** than its machine code. */
 int device_least_driver(int runtime)
 {
   return runtime / 1000 == 13 ? 580 : runtime / 1000 == 12 ? 525 : 0;
@@ -37,7 +38,8 @@ static void hint_at_driver(int runtime)
   int least = device_least_driver(runtime);
   if (least == 0) capl_error_hint("install a newer NVIDIA driver");
   else if (runtime / 1000 == 12) capl_error_hint("install NVIDIA driver %d or newer", least);
-  else capl_error_hint("install NVIDIA driver %d or newer, or take a build of capl with the toolkit of CUDA 12.8, for which %d is "
+  else capl_error_hint("install NVIDIA driver %d or newer, or take a build of capl with the toolkit of CUDA 12.8, "
+                       "for which %d is "
                        "enough", least, device_least_driver(12080));
 }
 
@@ -49,7 +51,8 @@ static capl_status driver_trouble(void)
   cudaRuntimeGetVersion(&runtime);
   cudaGetLastError();
   if (driver == 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: no NVIDIA driver is installed");
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: the NVIDIA driver is for CUDA %s, this build needs CUDA %s",
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: the NVIDIA driver is for CUDA %s, this build needs "
+                               "CUDA %s",
             version_text(driver, has, sizeof has), version_text(runtime, needs, sizeof needs));
   hint_at_driver(runtime);
   return CAPL_EUNSUPPORTED;
@@ -60,7 +63,8 @@ static capl_status none_visible(void)
   const char *visible = getenv("CUDA_VISIBLE_DEVICES");
   if (!visible)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: the NVIDIA driver sees no GPU on this machine");
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: CUDA_VISIBLE_DEVICES=\"%s\" leaves no GPU visible", visible);
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: CUDA_VISIBLE_DEVICES=\"%s\" leaves no GPU visible",
+            visible);
   capl_error_hint("unset CUDA_VISIBLE_DEVICES, or name a GPU that nvidia-smi lists");
   return CAPL_EUNSUPPORTED;
 }
@@ -107,11 +111,13 @@ static capl_status no_code_for(const device_facts *facts, int index)
   char list[128] = "";
   size_t used = 0;
   for (int k = 0; k < BUILT_FOR && used < sizeof list; k++)
-    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d.%d", k ? ", " : "", built_for[k] / 10, built_for[k] % 10);
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%d.%d", k ? ", " : "", built_for[k] / 10,
+                             built_for[k] % 10);
   CAPL_FAIL(CAPL_EUNSUPPORTED,
-            "device cuda:%d is not available: %s has compute capability %d.%d; this build has code for %s and newer", index,
-            facts->name, facts->capability / 10, facts->capability % 10, list);
-  capl_error_hint("build with -DCAPL_CUDA_ARCHS=%d where the toolkit still supports it, or use --device=cpu", facts->capability);
+            "device cuda:%d is not available: %s has compute capability %d.%d; this build has code for %s and newer",
+            index, facts->name, facts->capability / 10, facts->capability % 10, list);
+  capl_error_hint("build with -DCAPL_CUDA_ARCHS=%d where the toolkit still supports it, or use --device=cpu",
+                  facts->capability);
   return CAPL_EUNSUPPORTED;
 }
 
@@ -120,8 +126,9 @@ capl_status device_choose(int index, device_facts *out)
   int count;
   CAPL_TRY(device_count(&count));
   if (index >= count)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda:%d is not available: this process sees %d GPU%s, the last is cuda:%d",
-                     index, count, count == 1 ? "" : "s", count - 1);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                     "device cuda:%d is not available: this process sees %d GPU%s, the last is cuda:%d", index, count,
+                     count == 1 ? "" : "s", count - 1);
   CAPL_TRY(device_facts_get(index, out));
   if (!has_code_for(out->capability)) return no_code_for(out, index);
   CU_TRY(cudaSetDevice(index), "choosing the GPU");

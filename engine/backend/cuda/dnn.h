@@ -6,18 +6,19 @@
 ** a record builds and keeps a plan (milliseconds to a second); later runs only queue it on cu.stream.
 ** Callers ask dnn_supports first and have their own kernel where it says no. Only dnn_graph.h includes cuDNN's header.
 **
-** $CAPL_DNN_ENGINES=FILE, with autotune: every record is tuned anew, all its candidates are timed to the end, and each becomes
-** a line of JSON in FILE, as does the own kernel that would take the record's place:
+** $CAPL_DNN_ENGINES=FILE, with autotune: every record is tuned anew, all its candidates are timed to the end, and each
+** becomes a line of JSON in FILE, as does the own kernel that would take the record's place:
 **   {"record": "conv2d bf16 ...", "engine": 41, "candidate": 0, "workspace": 1024, "ms": 0.123456, "chosen": true,
 **    "compiled": false, "notes": ["TENSOR_CORE"]}
-** engine: cuDNN's number, or "own" (then there is no candidate); candidate: its place among what cuDNN's heuristics propose;
-** workspace: bytes; ms: of one run, null beside "error" where it did not run; chosen: that is what runs from now on, or for
-** an engine beside a chosen "own" the best of cuDNN; compiled: by NVRTC at run time; notes: cuDNN's numerical notes.
+** engine: cuDNN's number, or "own" (then there is no candidate); candidate: its place among what cuDNN's heuristics
+** propose; workspace: bytes; ms: of one run, null beside "error" where it did not run; chosen: that is what runs from
+** now on, or for an engine beside a chosen "own" the best of cuDNN; compiled: by NVRTC at run time; notes: cuDNN's
+** numerical notes.
 **
 ** $CAPL_DNN_PLANS=FILE: a line of JSON in FILE when a record gets its engine; of one record's lines the last one holds.
 **   {"record": "conv2d bf16 ...", "engine": 41, "workspace": 1024, "how": "tuned"}
-** how: tuned = the fastest of those timed now, loaded = from disk, first = cuDNN's first choice; with "own" faster = timed, now or
-** in a run before, untimed = own kernels without a trial, none = cuDNN has no engine.
+** how: tuned = the fastest of those timed now, loaded = from disk, first = cuDNN's first choice; with "own" faster =
+** timed, now or in a run before, untimed = own kernels without a trial, none = cuDNN has no engine.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_DNN_H
@@ -140,8 +141,8 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
 capl_status dnn_open(void);
 void dnn_close(void);
 
-/* Runs the record where cuDNN has an engine for it; else *done is false, and the caller's own kernel is to run. A library
-** that cannot be used is an error, never "no engine". */
+/* Runs the record where cuDNN has an engine for it; else *done is false, and the caller's own kernel is to run. A
+** library that cannot be used is an error, never "no engine". */
 static inline capl_status dnn_try(capl_device *device, const dnn_record *record, const dnn_pointers *p, bool *done)
 {
   *done = false;
@@ -158,9 +159,10 @@ typedef struct {
   const void *data;
 } dnn_work;
 
-/* Whether cuDNN runs the record faster than own does on this GPU. Timed at the record's first call, with autotune alone and
-** never while cu.capturing; kept in memory and on disk. The results of both are written, running statistics are not: own must
-** leave them alone. At most a few norms of one process are timed, since cuDNN compiles their engines: false for more. */
+/* Whether cuDNN runs the record faster than own does on this GPU. Timed at the record's first call, with autotune alone
+** and never while cu.capturing; kept in memory and on disk. The results of both are written, running statistics are
+** not: own must leave them alone. At most a few norms of one process are timed, since cuDNN compiles their engines:
+** false for more. */
 capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
                        bool *faster);
 /* Adds own kernels to the list of engines, if there is to be one and the record is new: runs them a few times. */

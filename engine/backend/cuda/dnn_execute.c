@@ -27,7 +27,8 @@ static void add_role(dnn_slots *s, const dnn_record *record, const dnn_pointers 
   add_slot(s, (dnn_slot){.uid = uid, .origin = p->at[role], .bytes = bytes, .written = true});
 }
 
-static void list_slots(dnn_slots *s, capl_device *device, cudnnHandle_t handle, const dnn_record *record, const dnn_pointers *p)
+static void list_slots(dnn_slots *s, capl_device *device, cudnnHandle_t handle, const dnn_record *record,
+                       const dnn_pointers *p)
 {
   *s = (dnn_slots){.device = device, .handle = handle};
   for (int role = 0; role < DNN_ROLES; role++) add_role(s, record, p, (dnn_role)role);
@@ -92,7 +93,8 @@ static capl_status fill_pack(cudnnBackendDescriptor_t pack, const dnn_slots *s, 
     pointers[i] = s->list[i].at;
     uids[i] = s->list[i].uid;
   }
-  DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, s->count, pointers),
+  DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, s->count,
+                                   pointers),
           "taking the tensors");
   DNN_TRY(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, s->count, uids),
           "taking the tensors");

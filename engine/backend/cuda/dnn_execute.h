@@ -1,7 +1,7 @@
 /* dnn_execute.h -- running a finished plan on a record's tensors.
 **
-** Whatever a plan is given is aligned to 16 bytes, since all plans are made for that; what is not (views of images, slices
-** of lists) is copied to scratch memory and back.
+** Whatever a plan is given is aligned to 16 bytes, since all plans are made for that; what is not (views of images,
+** slices of lists) is copied to scratch memory and back.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_DNN_EXECUTE_H

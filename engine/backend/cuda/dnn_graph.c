@@ -345,7 +345,8 @@ capl_status dnn_graph_build(dnn_graph *g, const dnn_record *record, cudnnHandle_
   memset(g, 0, sizeof *g);
   build[record->kind](g, record);
   descriptor d = make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  set(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops, g->ops, "the operations of a graph");
+  set(g, d, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops, g->ops,
+      "the operations of a graph");
   if (handle) set(g, d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle, "the handle of a graph");
   g->graph = finish(g, d, "a graph");
   return g->status;

@@ -1,7 +1,7 @@
 /* dnn_graph.h -- a record as an operation graph of cuDNN 9. The only place with cuDNN's header.
 **
-** The graph needs neither a handle nor a GPU: plans are made from it for the GPU of this process (dnn_run.c), or for any
-** GPU by description (tests/cuda/graphs).
+** The graph needs neither a handle nor a GPU: plans are made from it for the GPU of this process (dnn_run.c), or for
+** any GPU by description (tests/cuda/graphs).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_DNN_GRAPH_H
@@ -33,7 +33,8 @@ enum {
 
 enum { DNN_DESCRIPTORS = 40, DNN_OPS = 4 };
 
-/* Descriptors are kept in the order they were made. The first failure is recorded (CAPL_FAIL) and ends all later work. */
+/* Descriptors are kept in the order they were made. The first failure is recorded (CAPL_FAIL) and ends all later
+** work. */
 typedef struct {
   cudnnBackendDescriptor_t all[DNN_DESCRIPTORS];
   int count;

@@ -24,8 +24,8 @@ const char *dnn_list_path(void);
 /* Appends a line. A file that cannot be written is said once. */
 void dnn_list_row(const dnn_row *row);
 
-/* Appends to $CAPL_DNN_PLANS what runs a record from now on; nothing where that is not set. engine: DNN_OWN for own kernels;
-** how: "tuned", "loaded" and so on (dnn.h). */
+/* Appends to $CAPL_DNN_PLANS what runs a record from now on; nothing where that is not set. engine: DNN_OWN for own
+** kernels; how: "tuned", "loaded" and so on (dnn.h). */
 void dnn_list_plan(const dnn_record *record, int64_t engine, int64_t workspace, const char *how);
 
 #endif

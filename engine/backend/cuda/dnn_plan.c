@@ -63,7 +63,8 @@ capl_status dnn_target_of_gpu(int index, dnn_target *out)
 }
 
 /* An attribute that is a text, in memory of its own. */
-static capl_status read_text(descriptor d, cudnnBackendAttributeName_t name, size_t head, char **text, const char *doing)
+static capl_status read_text(descriptor d, cudnnBackendAttributeName_t name, size_t head, char **text,
+                             const char *doing)
 {
   int64_t len = 0;
   *text = NULL;
@@ -100,7 +101,8 @@ bool dnn_allows(const dnn_record *r, uint32_t numerical)
   bool product = r->kind <= DNN_CONV_GRAD_W;
   if (r->deterministic && numerical & NOTE(NONDETERMINISTIC)) return false;
   if (!product) return true;
-  if (numerical & (NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(DOWN_CONVERT_INPUTS))) return false; /* asked for by nobody */
+  /* asked for by nobody */
+  if (numerical & (NOTE(REDUCED_PRECISION_REDUCTION) | NOTE(DOWN_CONVERT_INPUTS))) return false;
   return r->dtype != CAPL_F32 || r->tf32 || !(numerical & NOTE(TENSOR_CORE));
 }
 

@@ -36,7 +36,8 @@ typedef struct {
   int refused; /* engines that the record's switches do not allow */
 } dnn_candidates;
 
-/* Asks heuristics mode A, then the fallback list, and keeps what the record's switches allow. An empty list is no error. */
+/* Asks heuristics mode A, then the fallback list, and keeps what the record's switches allow. An empty list is no
+** error. */
 capl_status dnn_candidates_get(const dnn_record *record, const dnn_graph *g, const dnn_target *target,
                                dnn_candidates *out);
 void dnn_candidates_free(dnn_candidates *list);

@@ -339,8 +339,8 @@ const char *dnn_refusal(const dnn_record *r)
   return is_norm(r) ? norm_refusal(r) : pool_refusal(r);
 }
 
-/* An eighth: the largest workspaces that fast engines want of batches of 1024 are 1.3 GB, which cards for such batches have
-** eight times over, and the same block serves all records. 64 MiB: what nearly all others do with. */
+/* An eighth: the largest workspaces that fast engines want of batches of 1024 are 1.3 GB, which cards for such batches
+** have eight times over, and the same block serves all records. 64 MiB: what nearly all others do with. */
 int64_t dnn_workspace_share(size_t memory)
 {
   const int64_t least = (int64_t)64 << 20, share = (int64_t)(memory / 8);

@@ -3,10 +3,10 @@
 ** A table from records to plans; a record met for the first time gets its plan from the cache on disk, or from cuDNN's
 ** heuristics: the first engine that takes it, or with autotune the fastest of several (dnn_tune.c).
 **
-** Images of many widths have many records: a network of 7 convolutions and norms 35 for each width and batch, so some 1,300
-** for 16 widths with a whole and a last batch. Plans are kept up to DNN_PLANS_MAX; then the half that was not used for the
-** longest time goes. What a recorded step may hold stays as long as there is one: its kernels belong to the plan.
-** SPDX-License-Identifier: Apache-2.0
+** Images of many widths have many records: a network of 7 convolutions and norms 35 for each width and batch, so some
+** 1,300 for 16 widths with a whole and a last batch. Plans are kept up to DNN_PLANS_MAX; then the half that was not
+** used for the longest time goes. What a recorded step may hold stays as long as there is one: its kernels belong to
+** the plan. SPDX-License-Identifier: Apache-2.0
 */
 #include <errno.h>
 #include <stdio.h>
@@ -78,7 +78,8 @@ capl_status dnn_check(void)
   if (found / 10000 == DNN_LEAST / 10000 && found >= DNN_LEAST) return CAPL_OK;
   char least[32];
   version_text(DNN_LEAST, least, sizeof least);
-  capl_status status = CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: cuDNN %s is installed, capl needs %s or a "
+  capl_status status = CAPL_FAIL(CAPL_EUNSUPPORTED,
+                                 "device cuda is not available: cuDNN %s is installed, capl needs %s or a "
                                  "later 9.x", dnn_version(), least);
   capl_error_hint("install a newer cuDNN 9, or take it out of LD_LIBRARY_PATH if there are several");
   return status;
@@ -93,7 +94,8 @@ static capl_status set_scope(void)
   return CAPL_OK;
 }
 
-/* $CAPL_DNN_DEVICE=FILE: this GPU in cuDNN's own words, as tests/cuda/graphs/devices has them typed from data sheets. */
+/* $CAPL_DNN_DEVICE=FILE: this GPU in cuDNN's own words, as tests/cuda/graphs/devices has them typed from data
+** sheets. */
 static capl_status write_description(const char *path)
 {
   dnn_target gpu;
@@ -197,8 +199,8 @@ static bool median_run(uint64_t *median)
   return n > 0;
 }
 
-/* The older half of what may go goes; what is queued may still use it, so it is waited for. Without memory for a table of
-** the others all stay. */
+/* The older half of what may go goes; what is queued may still use it, so it is waited for. Without memory for a table
+** of the others all stay. */
 static capl_status make_room(void)
 {
   uint64_t median;
@@ -251,8 +253,8 @@ static bool tunes(const dnn_record *record)
   return cu.autotune && !record->deterministic;
 }
 
-/* What an engine's workspace may take. A choice by timing may depend on what is free now (what the caching allocator holds
-** is); one that must be the same in every run may not. */
+/* What an engine's workspace may take. A choice by timing may depend on what is free now (what the caching allocator
+** holds is); one that must be the same in every run may not. */
 static capl_status workspace_max(const dnn_record *record, capl_device *device, int64_t *max)
 {
   size_t available, total;
@@ -357,7 +359,8 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
     else if (!plan.plan) tell_no_engine(record);
   }
   capl_status status = keep(record, &plan, loaded);
-  if (status == CAPL_OK) tell_plan(record, &plan, loaded ? "loaded" : state.statistics.tuned > tuned ? "tuned" : "first");
+  if (status == CAPL_OK)
+    tell_plan(record, &plan, loaded ? "loaded" : state.statistics.tuned > tuned ? "tuned" : "first");
   else dnn_plan_free(&plan);
   return status;
 }
@@ -389,7 +392,8 @@ static capl_status need_engine(const dnn_record *record, const char *refusal)
 {
   char text[DNN_TEXT];
   if (!refusal) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text), refusal);
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text),
+                   refusal);
 }
 
 static bool is_norm(const dnn_record *record)

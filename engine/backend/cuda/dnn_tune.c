@@ -1,7 +1,7 @@
 /* dnn_tune.c -- candidates timed against each other.
 **
-** Heuristics often list one engine a dozen times with other settings before the next one: the first 16 of 33 may be one.
-** So each engine gets a turn before any gets its second.
+** Heuristics often list one engine a dozen times with other settings before the next one: the first 16 of 33 may be
+** one. So each engine gets a turn before any gets its second.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/dnn_tune.h"
@@ -153,9 +153,9 @@ static void list_all(const contest *t)
     const dnn_candidate *c = &t->trial->candidates->list[i];
     const result *r = &t->results[i];
     if (r->tried)
-      dnn_list_row(&(dnn_row){.record = t->trial->record, .engine = c->engine, .candidate = i, .workspace = r->workspace,
-                              .ms = r->ms, .numerical = c->numerical, .compiled = is_compiled(c),
-                              .chosen = t->best.plan && t->chosen == i, .why = r->why});
+      dnn_list_row(&(dnn_row){.record = t->trial->record, .engine = c->engine, .candidate = i,
+                              .workspace = r->workspace, .ms = r->ms, .numerical = c->numerical,
+                              .compiled = is_compiled(c), .chosen = t->best.plan && t->chosen == i, .why = r->why});
   }
 }
 

@@ -16,8 +16,8 @@ cu_context cu = {.index = -1};
 
 static const capl_kernel *const families[] = {
   cu_conv_kernels,  cu_matmul_kernels, cu_norm_kernels,    cu_pool_kernels, cu_elementwise_kernels,
-  cu_activation_kernels, cu_shape_kernels, cu_reduce_kernels, cu_softmax_kernels, cu_loss_kernels, cu_region_kernels, cu_optim_kernels,
-  cu_pointwise_kernels, cu_take_kernels, cu_sample_kernels,
+  cu_activation_kernels, cu_shape_kernels, cu_reduce_kernels, cu_softmax_kernels, cu_loss_kernels, cu_region_kernels,
+  cu_optim_kernels, cu_pointwise_kernels, cu_take_kernels, cu_sample_kernels,
   cu_layer_norm_kernels, cu_ctc_kernels,
   cu_layer_norm_kernels,
   cu_rnn_kernels,
@@ -52,7 +52,8 @@ capl_status cu_status(cudaError_t error, const char *doing)
     CAPL_FAIL(CAPL_ENOMEM, "cuda:%d has no memory left (%s)", cu.index, doing);
     return CAPL_ENOMEM;
   }
-  CAPL_FAIL(CAPL_EDEVICE, "cuda:%d failed (%s): %s (CUDA error %d)", cu.index, doing, cudaGetErrorString(error), (int)error);
+  CAPL_FAIL(CAPL_EDEVICE, "cuda:%d failed (%s): %s (CUDA error %d)", cu.index, doing, cudaGetErrorString(error),
+            (int)error);
   if (is_lost(error))
     capl_error_hint("the GPU is lost to this process; start again from the last checkpoint. An earlier op may be the "
                     "cause: CUDA_LAUNCH_BLOCKING=1 makes the failing one report");
@@ -71,8 +72,8 @@ static capl_status refuse_in_capture(const char *what)
 
 static capl_status cuda_mem_alloc(size_t bytes, void **out)
 {
-  /* While a step is being recorded the driver allocates for a thread that says it knows what it does: memory of graphs is
-  ** never given back before they are. */
+  /* While a step is being recorded the driver allocates for a thread that says it knows what it does: memory of graphs
+  ** is never given back before they are. */
   enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   if (cu.capturing) CU_TRY(cudaThreadExchangeStreamCaptureMode(&mode), "allocating");
   capl_status status = cu_status(cudaMalloc(out, bytes ? bytes : 1), "allocating");
@@ -216,7 +217,8 @@ static capl_status cuda_set_switch(const char *name, bool on)
                 : !strcmp(name, "deterministic") ? &cu.deterministic
                 : !strcmp(name, "autotune")      ? &cu.autotune
                                                  : NULL;
-  if (!which) return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuda has no switch '%s'; it has tf32, deterministic, autotune", name);
+  if (!which)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuda has no switch '%s'; it has tf32, deterministic, autotune", name);
   if (which == &cu.tf32 && on && cu.capability < 80)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "this GPU has no tf32: its compute capability is %d.%d, tf32 needs 8.0",
                      cu.capability / 10, cu.capability % 10);

@@ -1,7 +1,7 @@
 /* fetch.c -- numbers read from the GPU without waiting for it, and events that keep the host from running far ahead.
 **
-** A fetch copies a few bytes into page-locked memory behind the work that is queued; an event tells when they are there.
-** The slots are made once. Fetches come from the thread that queues the work.
+** A fetch copies a few bytes into page-locked memory behind the work that is queued; an event tells when they are
+** there. The slots are made once. Fetches come from the thread that queues the work.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>

@@ -27,7 +27,8 @@ capl_status fixed_open(const capl_tensor *y, const capl_tensor *src, int64_t cou
   void *memory;
   size_t bytes = HEADER + (size_t)capl_tensor_numel(y) * sizeof *out->sums;
   CAPL_TRY(capl_scratch_get(y->device, bytes, &memory));
-  *out = (cu_fixed){.sums = (unsigned long long *)((char *)memory + HEADER), .largest = memory, .bits = SUM_BITS - bits_of(count)};
+  *out = (cu_fixed){.sums = (unsigned long long *)((char *)memory + HEADER), .largest = memory,
+                    .bits = SUM_BITS - bits_of(count)};
   capl_status status = cu_status(cudaMemsetAsync(memory, 0, bytes, cu.stream), "filling with zeros");
   if (status == CAPL_OK) status = find_largest(src, out->largest);
   if (status != CAPL_OK) capl_scratch_put(y->device, memory);

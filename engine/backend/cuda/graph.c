@@ -1,8 +1,8 @@
 /* graph.c -- a step recorded from the stream into a CUDA graph, and launched again and again.
 **
-** Capture is thread-local: loader threads may go on talking to the driver. What a graph cannot hold (waiting, copies from
-** ordinary host memory, asking for memory) the backend's own functions refuse while cu.capturing is set; the driver would
-** refuse it too, and void the capture.
+** Capture is thread-local: loader threads may go on talking to the driver. What a graph cannot hold (waiting, copies
+** from ordinary host memory, asking for memory) the backend's own functions refuse while cu.capturing is set; the
+** driver would refuse it too, and void the capture.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/graph.h"
@@ -71,7 +71,8 @@ static capl_status end_recording(cudaGraph_t *recorded)
   enum cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
   capl_status status = cu_status(cudaStreamEndCapture(cu.stream, recorded), "ending the recording of a step");
   if (status == CAPL_OK || cudaStreamIsCapturing(cu.stream, &state) != cudaSuccess) return status;
-  if (state != cudaStreamCaptureStatusNone && cudaStreamEndCapture(cu.stream, recorded) != cudaSuccess) cudaGetLastError();
+  if (state != cudaStreamCaptureStatusNone && cudaStreamEndCapture(cu.stream, recorded) != cudaSuccess)
+    cudaGetLastError();
   return status;
 }
 

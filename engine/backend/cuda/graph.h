@@ -1,5 +1,5 @@
-/* graph.h -- a step as one CUDA graph (graph.c), numbers read later and not running ahead (fetch.c): the backend's hooks.
-** SPDX-License-Identifier: Apache-2.0
+/* graph.h -- a step as one CUDA graph (graph.c), numbers read later and not running ahead (fetch.c): the backend's
+** hooks. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_GRAPH_H
 #define CAPL_CUDA_GRAPH_H

@@ -32,12 +32,13 @@ capl_status cu_launch(cu_entry entry, int64_t blocks, int threads, size_t shared
   return cu_launch_2d(entry, blocks, 1, threads, shared, args);
 }
 
-capl_status cu_launch_2d(cu_entry entry, int64_t blocks_x, int64_t blocks_y, int threads, size_t shared, const void *args)
+capl_status cu_launch_2d(cu_entry entry, int64_t blocks_x, int64_t blocks_y, int threads, size_t shared,
+                         const void *args)
 {
   if (blocks_x == 0 || blocks_y == 0) return CAPL_OK;
   if (blocks_x < 0 || blocks_x > GRID_X || blocks_y < 0 || blocks_y > GRID_Y)
-    return CAPL_FAIL(CAPL_EDEVICE, "a kernel was given a grid of %lld x %lld blocks; a GPU takes %d x %d", (long long)blocks_x,
-                     (long long)blocks_y, GRID_X, GRID_Y);
+    return CAPL_FAIL(CAPL_EDEVICE, "a kernel was given a grid of %lld x %lld blocks; a GPU takes %d x %d",
+                     (long long)blocks_x, (long long)blocks_y, GRID_X, GRID_Y);
   struct dim3 grid = {(unsigned)blocks_x, (unsigned)blocks_y, 1};
   return launch(entry, grid, threads, shared, args);
 }

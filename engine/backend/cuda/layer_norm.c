@@ -48,8 +48,8 @@ static cu_team team_of(const layer_norm_sets *s)
 
 static capl_status launch(int kernel, const capl_tensor *x, const layer_norm_sets *s, cu_team team, const void *args)
 {
-  return cu_launch(cu_layer_norm_table[kernel + (int)cu_type_of(x->dtype)], cu_blocks(s->sets * team.depth, CU_TEAM_THREADS),
-                   CU_TEAM_THREADS, 0, args);
+  return cu_launch(cu_layer_norm_table[kernel + (int)cu_type_of(x->dtype)],
+                   cu_blocks(s->sets * team.depth, CU_TEAM_THREADS), CU_TEAM_THREADS, 0, args);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------- */
@@ -95,8 +95,8 @@ static capl_status cu_rms_norm(const capl_call *call)
 
 static capl_status cu_group_norm(const capl_call *call)
 {
-  return forward(call, groups_of(call->in[0], call->attr[GROUP_NORM_GROUPS].i), call->attr[GROUP_NORM_EPS].f, call->out[1],
-                 call->out[2]);
+  return forward(call, groups_of(call->in[0], call->attr[GROUP_NORM_GROUPS].i), call->attr[GROUP_NORM_EPS].f,
+                 call->out[1], call->out[2]);
 }
 
 /* ---- backward --------------------------------------------------------------------------------- */
@@ -115,7 +115,8 @@ static int64_t chunk_of(const layer_norm_sums_args *a)
   return chunk < MIN_ROWS ? MIN_ROWS : chunk;
 }
 
-static capl_status parameter_sums(const capl_call *call, layer_norm_sums_args *a, capl_tensor *dweight, capl_tensor *dbias)
+static capl_status parameter_sums(const capl_call *call, layer_norm_sums_args *a, capl_tensor *dweight,
+                                  capl_tensor *dbias)
 {
   int64_t chunks, tiles = ceil_div(a->columns, LAYER_NORM_COLUMNS);
   void *memory;
@@ -124,17 +125,17 @@ static capl_status parameter_sums(const capl_call *call, layer_norm_sums_args *a
   CAPL_TRY(capl_scratch_get(call->device, 2 * (size_t)(chunks * a->columns) * sizeof(float), &memory));
   a->partial = memory;
   layer_norm_totals_args total = {a->columns, chunks, memory, capl_tensor_data(dweight), room_of(dbias)};
-  capl_status status = cu_launch_2d(cu_layer_norm_table[LAYER_NORM_SUMS + (int)cu_type_of(call->in[0]->dtype)], tiles, chunks,
-                                    CU_TEAM_THREADS, 0, a);
+  capl_status status = cu_launch_2d(cu_layer_norm_table[LAYER_NORM_SUMS + (int)cu_type_of(call->in[0]->dtype)], tiles,
+                                    chunks, CU_TEAM_THREADS, 0, a);
   if (status == CAPL_OK)
-    status = cu_launch(cu_layer_norm_table[LAYER_NORM_TOTALS], cu_blocks(a->columns, CU_TEAM_THREADS), CU_TEAM_THREADS, 0,
-                       &total);
+    status = cu_launch(cu_layer_norm_table[LAYER_NORM_TOTALS], cu_blocks(a->columns, CU_TEAM_THREADS), CU_TEAM_THREADS,
+                       0, &total);
   capl_scratch_put(call->device, memory);
   return status;
 }
 
-static capl_status backward(const capl_call *call, layer_norm_sets s, const capl_tensor *mean, const capl_tensor *invstd,
-                            capl_tensor *dbias)
+static capl_status backward(const capl_call *call, layer_norm_sets s, const capl_tensor *mean,
+                            const capl_tensor *invstd, capl_tensor *dbias)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1];
   if (capl_tensor_numel(x) == 0) {
@@ -165,7 +166,8 @@ static capl_status cu_rms_norm_grad(const capl_call *call)
 
 static capl_status cu_group_norm_grad(const capl_call *call)
 {
-  return backward(call, groups_of(call->in[0], call->attr[GROUP_NORM_GROUPS].i), call->in[3], call->in[4], call->out[2]);
+  return backward(call, groups_of(call->in[0], call->attr[GROUP_NORM_GROUPS].i), call->in[3], call->in[4],
+                  call->out[2]);
 }
 
 #define ROW(op) {CAPL_OP_##op, cu_##op, NULL, CU_REAL}

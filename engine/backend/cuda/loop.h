@@ -7,8 +7,9 @@
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/kernels/loop.h"
 
-/* All elements of t[0]; the other operands, at most CU_LOOP_OPERANDS in all, are broadcast to its shape. Dims are sorted
-** by the memory order of t[0] and joined where all operands allow it. Tensors may be borrowed views of any strides. */
+/* All elements of t[0]; the other operands, at most CU_LOOP_OPERANDS in all, are broadcast to its shape. Dims are
+** sorted by the memory order of t[0] and joined where all operands allow it. Tensors may be borrowed views of any
+** strides. */
 void loop_init(cu_loop *loop, int operands, const capl_tensor *const *t);
 
 /* Total, factors and the like, after sizes and strides were set by hand. */

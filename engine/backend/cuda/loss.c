@@ -77,8 +77,9 @@ static capl_status cu_cross_entropy_grad(const capl_call *call)
 {
   const capl_tensor *dloss = call->in[2];
   int64_t reduction = call->attr[AT(cross_entropy, reduction)].i;
-  cross_entropy_grad_args args = {.r = rows_of(call, 3), .dloss = capl_tensor_data(dloss), .dloss_dtype = (int)dloss->dtype,
-                                  .each = reduction == NONE, .dx = capl_tensor_data(call->out[0])};
+  cross_entropy_grad_args args = {.r = rows_of(call, 3), .dloss = capl_tensor_data(dloss),
+                                  .dloss_dtype = (int)dloss->dtype, .each = reduction == NONE,
+                                  .dx = capl_tensor_data(call->out[0])};
   void *partial = NULL;
   capl_status status = CAPL_OK;
   if (reduction == MEAN) {
@@ -169,7 +170,8 @@ static bool supports_loss(const capl_call *call)
   return true;
 }
 
-/* Kernels walk over x and target side by side: 0-sized dims aside, LAYOUT_DENSE has made them alike; rows need C order. */
+/* Kernels walk over x and target side by side: 0-sized dims aside, LAYOUT_DENSE has made them alike; rows need C
+** order. */
 static bool supports_margin(const capl_call *call)
 {
   return supports_loss(call) && (call->attr[LOSS_REDUCTION].i != NONE || capl_tensor_is_row(call->in[0]));

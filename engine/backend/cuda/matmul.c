@@ -82,7 +82,8 @@ static void tell_own(const blas_record *r)
 static capl_status finish(const blas_record *r, const blas_pointers *p)
 {
   finish_args args = {.y = p->y, .bias = p->vector, .n = r->M * r->N, .columns = r->N, .relu = has_relu(r)};
-  return cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(r->y.dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0, &args);
+  return cu_launch(cu_matmul_table[FINISH + (int)cu_type_of(r->y.dtype)], cu_blocks(args.n, CU_THREADS), CU_THREADS, 0,
+                   &args);
 }
 
 capl_status cu_product(blas_record *r, const blas_pointers *p)
@@ -175,7 +176,8 @@ static capl_status cu_linear_grad_w(const capl_call *call)
     CAPL_TRY(cu_fill_tensor(dw, 0));
     return cu_fill_tensor(db, 0);
   }
-  if (inputs == 0) return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, outputs, capl_tensor_data(db));
+  if (inputs == 0)
+    return cu_column_sums(dy->device, dy->dtype, capl_tensor_data(dy), rows, outputs, capl_tensor_data(db));
   blas_record record = blas_begin(x->dtype, outputs, inputs, rows, true, false);
   record.y.dtype = CAPL_F32;
   blas_pointers p = {capl_tensor_data(dy), capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db)};
@@ -235,8 +237,8 @@ static batches batches_of(const capl_tensor *a, const capl_tensor *b, const capl
   return all;
 }
 
-/* Gives the record the batch dim with the most matrices and takes it off the list. One b for all, and a's rows one after
-** the other, is a single larger product. */
+/* Gives the record the batch dim with the most matrices and takes it off the list. One b for all, and a's rows one
+** after the other, is a single larger product. */
 static void take_batch(batches *all, blas_record *r)
 {
   int best = 0;
@@ -286,7 +288,8 @@ static capl_status cu_matmul(const capl_call *call)
   blas_record record = blas_begin(y->dtype, M, N, K, a_turned, b_turned);
   batches all = batches_of(a, b, y, &record);
   take_batch(&all, &record);
-  return run_batches(&all, 0, &record, (blas_pointers){capl_tensor_data(a), capl_tensor_data(b), capl_tensor_data(y), NULL});
+  return run_batches(&all, 0, &record,
+                     (blas_pointers){capl_tensor_data(a), capl_tensor_data(b), capl_tensor_data(y), NULL});
 }
 
 /* ---- rows ------------------------------------------------------------------------------------- */

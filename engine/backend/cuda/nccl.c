@@ -1,12 +1,13 @@
 /* nccl.c -- collectives between GPUs: NCCL on a stream of its own, ordered with the arithmetic by events.
 **
-** Every call first makes that stream wait for what cu.stream holds so far (whoever computes the numbers), and then records
-** an event, by which cu.stream is made to wait when the numbers are wanted. The host never waits. The same holds while a
-** step is recorded: the events then fork the recording and join it again, and NCCL's kernels become part of the graph.
+** Every call first makes that stream wait for what cu.stream holds so far (whoever computes the numbers), and then
+** records an event, by which cu.stream is made to wait when the numbers are wanted. The host never waits. The same
+** holds while a step is recorded: the events then fork the recording and join it again, and NCCL's kernels become part
+** of the graph.
 **
-** Tickets count the calls. Events are reused: a ticket whose event stands for a later call is waited for by that later one,
-** which ends no earlier. Events of recorded calls are others than those of plain ones, for one must never wait for the other.
-** SPDX-License-Identifier: Apache-2.0
+** Tickets count the calls. Events are reused: a ticket whose event stands for a later call is waited for by that later
+** one, which ends no earlier. Events of recorded calls are others than those of plain ones, for one must never wait for
+** the other. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/nccl.h"
 
@@ -37,7 +38,8 @@ static struct {
   double busy, waited;            /* seconds of plain calls that are over, and that cu.stream waited for them */
   bool untimed;                   /* a step was recorded: from then on most calls have no clock */
 } nc;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the rings and tickets: done() comes from other threads */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* over the rings and tickets: done() comes from other
+                                                         ** threads */
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
@@ -71,7 +73,8 @@ static void free_ring(event_ring *ring)
   }
 }
 
-/* Adds the time between two events to *sum, once both are over. A wait for what was over already took less than none. */
+/* Adds the time between two events to *sum, once both are over. A wait for what was over already took less than
+** none. */
 static void take_between(cudaEvent_t from, cudaEvent_t to, bool *pending, double *sum)
 {
   float milliseconds = 0;
@@ -227,7 +230,8 @@ static capl_status nccl_reduce_scatter(void *state, const void *in, void *out, s
 {
   (void)state;
   CAPL_TRY(follow());
-  if (count) NCCL_TRY(ReduceScatter(in, out, count, type_of(dtype), op_of(reduction), nc.comm, nc.stream), "reduce_scatter");
+  if (count)
+    NCCL_TRY(ReduceScatter(in, out, count, type_of(dtype), op_of(reduction), nc.comm, nc.stream), "reduce_scatter");
   return issue(ticket);
 }
 
@@ -237,7 +241,8 @@ static capl_status swap(int peer, const void *send, void *recv, size_t bytes)
   NCCL_TRY(GroupStart(), "exchange");
   nccl_result sent = nc.lib->Send(send, bytes, NCCL_UINT8, peer, nc.comm, nc.stream);
   nccl_result received = nc.lib->Recv(recv, bytes, NCCL_UINT8, peer, nc.comm, nc.stream);
-  nccl_result ended = nc.lib->GroupEnd(); /* also when one of them failed: a group that is left open swallows all later calls */
+  nccl_result ended = nc.lib->GroupEnd(); /* also when one of them failed: a group that is left open swallows all
+                                          ** later calls */
   return nccl_status(nc.lib, nc.comm, sent ? sent : received ? received : ended, "exchange");
 }
 
@@ -254,7 +259,8 @@ static capl_status nccl_exchange(void *state, int peer, const void *send, void *
 static capl_status nccl_wait(void *state, int64_t ticket)
 {
   (void)state;
-  if (ticket < 1 || ticket > nc.issued) return CAPL_FAIL(CAPL_EINTERNAL, "no collective has ticket %lld", (long long)ticket);
+  if (ticket < 1 || ticket > nc.issued)
+    return CAPL_FAIL(CAPL_EINTERNAL, "no collective has ticket %lld", (long long)ticket);
   return join(ticket);
 }
 

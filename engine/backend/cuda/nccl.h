@@ -11,7 +11,8 @@
 
 /* Later work on cu.stream waits for every collective so far. Nothing is queued where it does so already. */
 capl_status cu_join_collectives(void);
-/* Likewise, before a step is recorded: collectives from here on belong to the recording as long as cu.capturing is set. */
+/* Likewise, before a step is recorded: collectives from here on belong to the recording as long as cu.capturing is
+** set. */
 capl_status cu_record_collectives(void);
 /* Likewise, before the recording ends. */
 capl_status cu_recorded_collectives(void);

@@ -1,9 +1,9 @@
 /* nccl_comm.c -- ranks compare what they have, meet through an id of rank 0, and part.
 **
 ** NCCL's own waits have no end when another rank never comes, so they are made by a thread of their own, which is left
-** behind when it takes too long. The communicator itself is an ordinary, blocking one: with NCCL's non-blocking ones every
-** collective would begin a thread, and a recorded step would be recorded by another thread than the one that records it.
-** SPDX-License-Identifier: Apache-2.0
+** behind when it takes too long. The communicator itself is an ordinary, blocking one: with NCCL's non-blocking ones
+** every collective would begin a thread, and a recorded step would be recorded by another thread than the one that
+** records it. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/nccl_comm.h"
 
@@ -27,7 +27,8 @@ capl_status nccl_status(const nccl_library *lib, nccl_comm comm, nccl_result res
             more && *more ? ": " : "", more ? more : "");
   if (result == NCCL_IN_PROGRESS) /* only the environment asks for calls that answer before they are done */
     capl_error_hint("take NCCL_COMM_BLOCKING=0 out of the environment: unset NCCL_COMM_BLOCKING");
-  else capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it tried; NCCL_SOCKET_IFNAME names the network between hosts");
+  else capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it tried; NCCL_SOCKET_IFNAME names the network between "
+                       "hosts");
   return CAPL_EDEVICE;
 }
 
@@ -109,7 +110,8 @@ static capl_status compare_versions(const card *first, const card *other, int ra
 {
   char one[24], two[24];
   if (first->version == other->version) return CAPL_OK;
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "ranks with different versions of NCCL: rank 0 (host %s) has %s, rank %d (host %s) has %s",
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "ranks with different versions of NCCL: rank 0 (host %s) has %s, rank %d (host %s) "
+                               "has %s",
             first->host, nccl_number_text(first->version, one, sizeof one), rank, other->host,
             nccl_number_text(other->version, two, sizeof two));
   capl_error_hint("install the same NCCL on every host: pip install nvidia-nccl-cu%d==%s", CUDART_VERSION / 1000, one);
@@ -121,10 +123,11 @@ static capl_status compare_gpus(const card *a, int first, const card *b, int ran
   int count = 0;
   if (strcmp(a->bus, b->bus) != 0 || strcmp(a->host, b->host) != 0) return CAPL_OK;
   CAPL_TRY(device_count(&count));
-  CAPL_FAIL(CAPL_EVALUE, "rank %d and rank %d have the same GPU, %s of host %s; NCCL wants one GPU for each rank", first, rank,
-            b->bus, b->host);
+  CAPL_FAIL(CAPL_EVALUE, "rank %d and rank %d have the same GPU, %s of host %s; NCCL wants one GPU for each rank",
+            first, rank, b->bus, b->host);
   if (count > 1)
-    capl_error_hint("--device=cuda gives every rank a GPU of its own; --ranks=gpus starts as many ranks as there are GPUs");
+    capl_error_hint("--device=cuda gives every rank a GPU of its own; --ranks=gpus starts as many ranks as there are "
+                    "GPUs");
   else capl_error_hint("these ranks see one GPU: --ranks=1, or let the launcher show each rank another one");
   return CAPL_EVALUE;
 }
@@ -175,7 +178,8 @@ static capl_status first_sum(task *t)
   CU_TRY(cudaMalloc(&one, sizeof(float)), "allocating");
   capl_status status = cu_status(cudaMemsetAsync(one, 0, sizeof(float), t->on), "filling memory");
   if (status == CAPL_OK)
-    status = nccl_status(t->lib, t->comm, t->lib->AllReduce(one, one, 1, NCCL_FLOAT32, NCCL_SUM, t->comm, t->on), "the first sum");
+    status = nccl_status(t->lib, t->comm, t->lib->AllReduce(one, one, 1, NCCL_FLOAT32, NCCL_SUM, t->comm, t->on),
+                         "the first sum");
   if (status == CAPL_OK) status = cu_status(cudaStreamSynchronize(t->on), "the first sum of the ranks");
   cudaFree(one);
   return status;
@@ -183,7 +187,8 @@ static capl_status first_sum(task *t)
 
 static void join_ranks(task *t)
 {
-  capl_status status = nccl_status(t->lib, NULL, t->lib->CommInitRank(&t->comm, t->size, t->id, t->rank), "joining the ranks");
+  capl_status status = nccl_status(t->lib, NULL, t->lib->CommInitRank(&t->comm, t->size, t->id, t->rank),
+                                   "joining the ranks");
   if (status == CAPL_OK) status = first_sum(t);
   if (status != CAPL_OK) t->error = *capl_error_last();
 }

@@ -89,7 +89,8 @@ const char *nccl_version_text(char *buf, size_t len)
   if (loaded.handle) return nccl_number_text(loaded.functions.version, buf, len);
   void *handle = dlopen(file_name, RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
-    snprintf(buf, len, "not found (several GPUs need libnccl.so.2: pip install nvidia-nccl-cu%d)", CUDART_VERSION / 1000);
+    snprintf(buf, len, "not found (several GPUs need libnccl.so.2: pip install nvidia-nccl-cu%d)",
+             CUDART_VERSION / 1000);
     return buf;
   }
   int version = version_of(handle);

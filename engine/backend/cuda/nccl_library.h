@@ -1,8 +1,9 @@
-/* nccl_library.h -- NCCL's interface as far as the engine uses it, and the library that has it, loaded when first wanted.
+/* nccl_library.h -- NCCL's interface as far as the engine uses it, and the library that has it, loaded when first
+** wanted.
 **
-** NCCL's own header is not needed to build: names, numbers and meanings are those of its version 2, which later versions of
-** it keep (docs.nvidia.com/deeplearning/nccl). tests/cuda/nccl compares them with the header where there is one.
-** SPDX-License-Identifier: Apache-2.0
+** NCCL's own header is not needed to build: names, numbers and meanings are those of its version 2, which later
+** versions of it keep (docs.nvidia.com/deeplearning/nccl). tests/cuda/nccl compares them with the header where there is
+** one. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_NCCL_LIBRARY_H
 #define CAPL_CUDA_NCCL_LIBRARY_H
@@ -41,20 +42,20 @@ typedef enum {
 enum { NCCL_OLDEST = 21400 };
 
 /* X(name without "nccl", arguments): every function used; each returns nccl_result. */
-#define NCCL_FUNCTIONS(X)                                                                                               \
-  X(GetUniqueId, (nccl_id * id))                                                                                        \
-  X(CommInitRank, (nccl_comm * comm, int ranks, nccl_id id, int rank))                                                  \
-  X(CommDestroy, (nccl_comm comm))                                                                                      \
-  X(CommAbort, (nccl_comm comm))                                                                                        \
-  X(CommGetAsyncError, (nccl_comm comm, nccl_result * error))                                                           \
-  X(AllReduce, (const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on))  \
-  X(Broadcast, (const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm, cudaStream_t on))    \
-  X(AllGather, (const void *in, void *out, size_t in_count, nccl_type type, nccl_comm comm, cudaStream_t on))           \
-  X(ReduceScatter, (const void *in, void *out, size_t out_count, nccl_type type, nccl_op op, nccl_comm comm,            \
-                    cudaStream_t on))                                                                                   \
-  X(Send, (const void *data, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on))                  \
-  X(Recv, (void *data, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on))                        \
-  X(GroupStart, (void))                                                                                                 \
+#define NCCL_FUNCTIONS(X) \
+  X(GetUniqueId, (nccl_id * id)) \
+  X(CommInitRank, (nccl_comm * comm, int ranks, nccl_id id, int rank)) \
+  X(CommDestroy, (nccl_comm comm)) \
+  X(CommAbort, (nccl_comm comm)) \
+  X(CommGetAsyncError, (nccl_comm comm, nccl_result * error)) \
+  X(AllReduce, (const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on)) \
+  X(Broadcast, (const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm, cudaStream_t on)) \
+  X(AllGather, (const void *in, void *out, size_t in_count, nccl_type type, nccl_comm comm, cudaStream_t on)) \
+  X(ReduceScatter, (const void *in, void *out, size_t out_count, nccl_type type, nccl_op op, nccl_comm comm, \
+                    cudaStream_t on)) \
+  X(Send, (const void *data, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on)) \
+  X(Recv, (void *data, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on)) \
+  X(GroupStart, (void)) \
   X(GroupEnd, (void))
 
 typedef struct {

@@ -1,9 +1,9 @@
 /* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
 **
-** Own kernels take every number of channels, and the fused ops, of which cuDNN has few; they read x twice, which is what
-** any implementation does whose x is larger than the chip. cuDNN also has batch norms of one kernel that keep x on the
-** chip between the statistics and the result, compiled for a second or more each: they run where they were timed to be
-** faster (dnn_faster), and own kernels everywhere else.
+** Own kernels take every number of channels, and the fused ops, of which cuDNN has few; they read x twice, which is
+** what any implementation does whose x is larger than the chip. cuDNN also has batch norms of one kernel that keep x on
+** the chip between the statistics and the result, compiled for a second or more each: they run where they were timed to
+** be faster (dnn_faster), and own kernels everywhere else.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/cuda.h"
@@ -263,10 +263,11 @@ static capl_status no_gradient(const capl_call *call)
 static norm_grad_args grad_args(const capl_call *call, bool fused)
 {
   const capl_tensor *x = call->in[0];
-  return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x), .dy = capl_tensor_data(call->in[1]),
-                          .dx = capl_tensor_data(call->out[0]), .dweight = capl_tensor_data(call->out[1]),
-                          .dbias = capl_tensor_data(call->out[2]), .share = (float)(1 / (double)pixels_of(x)),
-                          .training = call->attr[NORM_GRAD_TRAINING].i, .relu = fused};
+  return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x),
+                          .dy = capl_tensor_data(call->in[1]), .dx = capl_tensor_data(call->out[0]),
+                          .dweight = capl_tensor_data(call->out[1]), .dbias = capl_tensor_data(call->out[2]),
+                          .share = (float)(1 / (double)pixels_of(x)), .training = call->attr[NORM_GRAD_TRAINING].i,
+                          .relu = fused};
 }
 
 static capl_status differentiate(const capl_call *call, bool fused)

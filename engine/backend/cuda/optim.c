@@ -59,7 +59,8 @@ static capl_tensor *member(const step_job *job, int group, int i)
 
 static capl_status flush_step(step_job *job)
 {
-  capl_status status = cu_launch(cu_optim_table[job->kernel], table_blocks(&job->args.table), OPTIM_THREADS, 0, &job->args);
+  capl_status status = cu_launch(cu_optim_table[job->kernel], table_blocks(&job->args.table), OPTIM_THREADS, 0,
+                                 &job->args);
   job->args.table.count = 0;
   return status;
 }

@@ -1,7 +1,7 @@
 /* own.c -- the distinct records that ran, by kind, in a table of fixed size: a look-up for each product.
 **
-** A record counts as own once an own kernel has run it. Records beyond ROOM are not counted; 4096 are those of a network of
-** 7 convolutions with images of some 50 widths.
+** A record counts as own once an own kernel has run it. Records beyond ROOM are not counted; 4096 are those of a
+** network of 7 convolutions with images of some 50 widths.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/own.h"

@@ -14,7 +14,8 @@
 
 _Static_assert(PROGRAM_INPUTS == 8 && CAPL_MAX_NDIM == 6, "pointwise_args has room for all of them");
 
-_Static_assert(sizeof(pointwise_form) == (5 + 2 * PROGRAM_INPUTS) * sizeof(int), "no padding: forms are compared as bytes");
+_Static_assert(sizeof(pointwise_form) == (5 + 2 * PROGRAM_INPUTS) * sizeof(int),
+               "no padding: forms are compared as bytes");
 
 enum { WIDTH = 4, BUCKETS = 64 };
 

@@ -221,7 +221,9 @@ static void write_offsets(page *out, const pointwise_form *form)
   if (!any) return;
   fprintf(out->file, "    count left = i;\n");
   for (int d = form->ndim - 1; d >= 0; d--) {
-    if (d > 0) fprintf(out->file, "    count rest%d = left / (count)g.size[%d], index%d = left - rest%d * (count)g.size[%d];\n", d, d, d, d, d);
+    if (d > 0)
+      fprintf(out->file, "    count rest%d = left / (count)g.size[%d], index%d = left - rest%d * (count)g.size[%d];\n",
+              d, d, d, d, d);
     else fprintf(out->file, "    count index0 = left;\n");
     for (int i = 0; i < form->inputs; i++)
       if (form->place[i] == POINTWISE_STRIDED)
@@ -237,11 +239,13 @@ static void write_packs(page *out, const pointwise_form *form)
   fprintf(out->file, "  count packs = (count)g.n / %d;\n  for (count i = first; i < packs; i += step) {\n", width);
   for (int i = 0; i < form->inputs; i++)
     if (form->place[i] == POINTWISE_ALIKE)
-      fprintf(out->file, "    pack<%s, %d> p_%c = ((const pack<%s, %d> *)x_%c)[i];\n", element(form->x[i]), width, 'a' + i,
-              element(form->x[i]), width, 'a' + i);
-  fprintf(out->file, "    pack<%s, %d> p_y;\n    for (int j = 0; j < %d; j++) put(p_y.v[j], ", element(form->y), width, width);
+      fprintf(out->file, "    pack<%s, %d> p_%c = ((const pack<%s, %d> *)x_%c)[i];\n", element(form->x[i]), width,
+              'a' + i, element(form->x[i]), width, 'a' + i);
+  fprintf(out->file, "    pack<%s, %d> p_y;\n    for (int j = 0; j < %d; j++) put(p_y.v[j], ", element(form->y), width,
+          width);
   write_call(out, form, "get(p_%c.v[j])");
-  fprintf(out->file, ");\n    ((pack<%s, %d> *)y)[i] = p_y;\n  }\n  first += packs * %d;\n", element(form->y), width, width);
+  fprintf(out->file, ");\n    ((pack<%s, %d> *)y)[i] = p_y;\n  }\n  first += packs * %d;\n", element(form->y), width,
+          width);
 }
 
 static void write_kernel(page *out, const program *p, const pointwise_form *form)
@@ -250,7 +254,8 @@ static void write_kernel(page *out, const program *p, const pointwise_form *form
   fprintf(out->file, "typedef %s count;\n%s%s", form->wide ? "int64_t" : "uint32_t", helpers, functions);
   write_function(out, p, form);
   fprintf(out->file, "RTC_KERNEL void pointwise(pointwise_args g)\n{\n"
-                     "  count first = (count)blockIdx.x * blockDim.x + threadIdx.x, step = (count)gridDim.x * blockDim.x;\n");
+                     "  count first = (count)blockIdx.x * blockDim.x + threadIdx.x, step = (count)gridDim.x * "
+                     "blockDim.x;\n");
   write_pointers(out, form);
   if (form->width > 1) write_packs(out, form);
   fprintf(out->file, "  for (count i = first; i < (count)g.n; i += step) {\n");

@@ -24,7 +24,8 @@ typedef struct {
   int wide;  /* more elements than 32 bits can count */
 } pointwise_form;
 
-/* The source of kernel `pointwise` with its one argument struct (kernels/pointwise.h), to be freed; NULL without memory. */
+/* The source of kernel `pointwise` with its one argument struct (kernels/pointwise.h), to be freed; NULL without
+** memory. */
 char *pointwise_source(const program *p, const pointwise_form *form);
 
 #endif

@@ -46,7 +46,8 @@ static capl_status split_tensors(const capl_call *call, const capl_attr *dims, s
 static bool vectors_fit(const reduce_args *a, const cu_loop *along, int width, size_t bytes)
 {
   int last = along->ndim - 1;
-  if (along->stride[0][last] != 1 || along->size[last] % width != 0 || (uintptr_t)a->x % (width * bytes) != 0) return false;
+  if (along->stride[0][last] != 1 || along->size[last] % width != 0 || (uintptr_t)a->x % (width * bytes) != 0)
+    return false;
   for (int d = 0; d < a->kept.ndim; d++)
     if ((&a->kept != along || d != last) && a->kept.stride[0][d] % width != 0) return false;
   for (int d = 0; d < a->over.ndim; d++)

@@ -9,10 +9,11 @@ static region_places places_of(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *labels = call->in[1];
   int64_t parts = (x->size[1] + REGION_THREADS / 32 - 1) / (REGION_THREADS / 32);
-  return (region_places){.images = x->size[0], .places = x->size[1], .classes = x->size[2], .groups = (x->size[2] + 31) / 32,
-                         .parts = parts < REGION_PARTS ? parts : REGION_PARTS, .x = capl_tensor_data(x),
-                         .labels = capl_tensor_data(labels), .label_dtype = (int)labels->dtype,
-                         .softmax = call->attr[REGION_ACTIVATION].i == 0, .ignore = call->attr[REGION_IGNORE].i};
+  return (region_places){.images = x->size[0], .places = x->size[1], .classes = x->size[2],
+                         .groups = (x->size[2] + 31) / 32, .parts = parts < REGION_PARTS ? parts : REGION_PARTS,
+                         .x = capl_tensor_data(x), .labels = capl_tensor_data(labels),
+                         .label_dtype = (int)labels->dtype, .softmax = call->attr[REGION_ACTIVATION].i == 0,
+                         .ignore = call->attr[REGION_IGNORE].i};
 }
 
 static cu_entry entry_of(int kernel, const capl_tensor *x)
@@ -29,7 +30,8 @@ static capl_status cu_region_sums(const capl_call *call)
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(blocks * REGION_SUMS * 32 + 1) * sizeof(float), &memory));
   args.partial = memory;
   region_total_args total = {args.r, memory, capl_tensor_data(call->out[0])};
-  capl_status status = blocks ? cu_launch(entry_of(REGION_SUM, call->in[0]), blocks, REGION_THREADS, 0, &args) : CAPL_OK;
+  capl_status status = blocks ? cu_launch(entry_of(REGION_SUM, call->in[0]), blocks, REGION_THREADS, 0, &args)
+      : CAPL_OK;
   int64_t sums = capl_tensor_numel(call->out[0]);
   if (status == CAPL_OK)
     status = cu_launch(cu_region_table[REGION_TOTAL_ENTRY], cu_blocks(sums, REGION_THREADS), REGION_THREADS, 0, &total);

@@ -89,9 +89,10 @@ static void gpu_lines(text_out *out, int index, const device_facts *facts)
   snprintf(name, sizeof name, "cuda:%d", index);
   device_describe(facts, text, sizeof text);
   line(out, name, "%s", text);
-  line(out, "", "tf32 %s, bf16 %s, fp16 %s, %.0f MB L2, bus %s; recommended batch %d", facts->capability >= 80 ? "yes" : "no",
-       facts->capability >= 80 ? "yes" : "no", facts->capability >= 70 ? "yes" : "no", (double)facts->l2_bytes / 1e6,
-       facts->bus, recommended_batch(facts->memory));
+  line(out, "", "tf32 %s, bf16 %s, fp16 %s, %.0f MB L2, bus %s; recommended batch %d",
+       facts->capability >= 80 ? "yes" : "no", facts->capability >= 80 ? "yes" : "no",
+       facts->capability >= 70 ? "yes" : "no", (double)facts->l2_bytes / 1e6, facts->bus,
+       recommended_batch(facts->memory));
 }
 
 capl_status device_report(char *text, size_t len)

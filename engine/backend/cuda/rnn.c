@@ -1,8 +1,9 @@
-/* rnn.c -- lstm and gru along time: per step one product of all sequences and directions, and one kernel for their cells.
+/* rnn.c -- lstm and gru along time: per step one product of all sequences and directions, and one kernel for their
+** cells.
 **
-** The last state's outputs hold the state on the way, and so do the first state's gradients. The gradient of the weights is
-** one product over all steps at the end. Lengths are read on the GPU only; a step that a sequence has not costs as much as
-** one that it has.
+** The last state's outputs hold the state on the way, and so do the first state's gradients. The gradient of the
+** weights is one product over all steps at the end. Lengths are read on the GPU only; a step that a sequence has not
+** costs as much as one that it has.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/rnn.h"
@@ -114,9 +115,9 @@ static capl_status cu_lstm(const capl_call *call)
 {
   capl_tensor **out = call->out;
   forward_call f = {.step_kernel = LSTM_STEP, .parts = LSTM_PARTS, .x = call->in[LSTM_X], .w = call->in[LSTM_W],
-                    .h0 = call_input(call, LSTM_H0), .c0 = call_input(call, LSTM_C0), .lengths = call_input(call, LSTM_LENGTHS),
-                    .y = out[LSTM_Y], .h_n = out[LSTM_H_N], .c_n = out[LSTM_C_N], .gates = out[LSTM_GATES],
-                    .cells = out[LSTM_CELLS]};
+                    .h0 = call_input(call, LSTM_H0), .c0 = call_input(call, LSTM_C0),
+                    .lengths = call_input(call, LSTM_LENGTHS), .y = out[LSTM_Y], .h_n = out[LSTM_H_N],
+                    .c_n = out[LSTM_C_N], .gates = out[LSTM_GATES], .cells = out[LSTM_CELLS]};
   return run_forward(call, &f);
 }
 
@@ -124,8 +125,9 @@ static capl_status cu_gru(const capl_call *call)
 {
   capl_tensor **out = call->out;
   forward_call f = {.step_kernel = GRU_STEP, .parts = GRU_PARTS, .x = call->in[GRU_X], .w = call->in[GRU_W],
-                    .b = call_input(call, GRU_B), .h0 = call_input(call, GRU_H0), .lengths = call_input(call, GRU_LENGTHS),
-                    .y = out[GRU_Y], .h_n = out[GRU_H_N], .gates = out[GRU_GATES]};
+                    .b = call_input(call, GRU_B), .h0 = call_input(call, GRU_H0),
+                    .lengths = call_input(call, GRU_LENGTHS), .y = out[GRU_Y], .h_n = out[GRU_H_N],
+                    .gates = out[GRU_GATES]};
   return run_forward(call, &f);
 }
 
@@ -177,15 +179,15 @@ static capl_status weight_product(const backward_call *b, const rnn_sizes *s, co
 }
 
 /* h0, c0 and dy in the types that the kernels take. */
-static capl_status run_back(const backward_call *b, const rnn_sizes *s, const backward_room *room, const capl_tensor *h0,
-                            const capl_tensor *c0, const capl_tensor *dy)
+static capl_status run_back(const backward_call *b, const rnn_sizes *s, const backward_room *room,
+                            const capl_tensor *h0, const capl_tensor *c0, const capl_tensor *dy)
 {
   int64_t step_size = s->N * b->parts * s->H * (int64_t)capl_dtype_size(b->y->dtype);
   blas_record product = step_product(b, s);
   rnn_grad_args a = {.s = shape_of(s, b->lengths), .y = capl_tensor_data(b->y), .gates = capl_tensor_data(b->gates),
-                     .h0 = data_or_null(h0), .dy = data_or_null(dy), .cells = data_or_null(b->cells), .c0 = data_or_null(c0),
-                     .back = room->back, .dh = capl_tensor_data(b->dh0), .dc = data_or_null(b->dc0),
-                     .dx = capl_tensor_data(b->dx), .du = room->du, .before = room->before};
+                     .h0 = data_or_null(h0), .dy = data_or_null(dy), .cells = data_or_null(b->cells),
+                     .c0 = data_or_null(c0), .back = room->back, .dh = capl_tensor_data(b->dh0),
+                     .dc = data_or_null(b->dc0), .dx = capl_tensor_data(b->dx), .du = room->du, .before = room->before};
   for (a.step = s->T - 1; a.step >= 0; a.step--) {
     blas_pointers p = {(const char *)room->du + a.step * step_size, capl_tensor_data(b->w), room->back, NULL};
     CAPL_TRY(launch(b->step_kernel + (int)cu_type_of(b->y->dtype), &a.s, &a));
@@ -223,7 +225,8 @@ static capl_status run_backward(const capl_call *call, const backward_call *b)
     if (b->db) CAPL_TRY(cu_fill_tensor(b->db, 0));
     return cu_fill_tensor(b->dw, 0);
   }
-  size_t states = (size_t)(s.D * s.N * s.H), element = capl_dtype_size(b->y->dtype), back = whole(states * sizeof(float)),
+  size_t states = (size_t)(s.D * s.N * s.H), element = capl_dtype_size(b->y->dtype),
+      back = whole(states * sizeof(float)),
          du = whole(states * (size_t)(s.T * b->parts) * element);
   char *scratch;
   CAPL_TRY(capl_scratch_get(call->device, back + du + states * (size_t)s.T * element, (void **)&scratch));
@@ -240,8 +243,8 @@ static capl_status cu_lstm_grad(const capl_call *call)
                      .gates = in[LSTM_GRAD_GATES], .cells = in[LSTM_GRAD_CELLS], .h0 = call_input(call, LSTM_GRAD_H0),
                      .c0 = call_input(call, LSTM_GRAD_C0), .lengths = call_input(call, LSTM_GRAD_LENGTHS),
                      .dy = call_input(call, LSTM_GRAD_DY), .dh_n = call_input(call, LSTM_GRAD_DH_N),
-                     .dc_n = call_input(call, LSTM_GRAD_DC_N), .dx = out[LSTM_DX], .dw = out[LSTM_DW], .dh0 = out[LSTM_DH0],
-                     .dc0 = out[LSTM_DC0]};
+                     .dc_n = call_input(call, LSTM_GRAD_DC_N), .dx = out[LSTM_DX], .dw = out[LSTM_DW],
+                     .dh0 = out[LSTM_DH0], .dc0 = out[LSTM_DC0]};
   return run_backward(call, &b);
 }
 

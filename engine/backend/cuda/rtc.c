@@ -65,7 +65,8 @@ static capl_status load_code(const char *name, const void *code, cu_entry *out)
   return CAPL_OK;
 }
 
-static capl_status compile_and_keep(const char *name, const char *source, const char *scope, const char *key, cu_entry *out)
+static capl_status compile_and_keep(const char *name, const char *source, const char *scope, const char *key,
+                                    cu_entry *out)
 {
   void *code;
   size_t bytes;

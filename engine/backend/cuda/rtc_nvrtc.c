@@ -1,5 +1,5 @@
-/* rtc_nvrtc.c -- NVRTC, loaded when first wanted: from source text to machine code; the only file that includes its header.
-** SPDX-License-Identifier: Apache-2.0
+/* rtc_nvrtc.c -- NVRTC, loaded when first wanted: from source text to machine code; the only file that includes its
+** header. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/rtc_nvrtc.h"
 
@@ -39,8 +39,8 @@ static bool find_functions(void)
   return true;
 }
 
-/* That of this build's toolkit, or an older one: what a newer one compiles, a driver that is new enough for this build may not
-** load. */
+/* That of this build's toolkit, or an older one: what a newer one compiles, a driver that is new enough for this build
+** may not load. */
 static void *open_library(void)
 {
   enum { OWN = CUDART_VERSION / 1000, OLDEST = 12 };
@@ -101,7 +101,8 @@ static capl_status fail_compile(nvrtcProgram program, nvrtcResult result)
 static capl_status take_code(nvrtcProgram program, void **code, size_t *bytes)
 {
   nvrtcResult result = lib.nvrtcGetCUBINSize(program, bytes);
-  if (result == NVRTC_SUCCESS && *bytes == 0) return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s makes no machine code for this GPU", lib.text);
+  if (result == NVRTC_SUCCESS && *bytes == 0)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s makes no machine code for this GPU", lib.text);
   *code = malloc(*bytes + 1);
   if (!*code) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a compiled kernel");
   if (result == NVRTC_SUCCESS) result = lib.nvrtcGetCUBIN(program, *code);
@@ -129,7 +130,8 @@ capl_status rtc_compile(const char *source, int capability, void **code, size_t 
 {
   if (!loaded()) return CAPL_FAIL(CAPL_EUNSUPPORTED, "kernels cannot be compiled: NVRTC: %s", lib.text);
   char *text;
-  if (asprintf(&text, "%s%s", RTC_PRELUDE, source) < 0) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the text of a kernel");
+  if (asprintf(&text, "%s%s", RTC_PRELUDE, source) < 0)
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the text of a kernel");
   capl_status status = compile(text, capability, code, bytes);
   free(text);
   return status;

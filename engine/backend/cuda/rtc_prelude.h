@@ -4,7 +4,8 @@
 #ifndef CAPL_CUDA_RTC_PRELUDE_H
 #define CAPL_CUDA_RTC_PRELUDE_H
 
-/* Conversions of f16 are one instruction on every card; of bf16 from sm_80 on, elsewhere the bits are rounded by hand. */
+/* Conversions of f16 are one instruction on every card; of bf16 from sm_80 on, elsewhere the bits are rounded by
+** hand. */
 #define RTC_PRELUDE                                                                                                   \
   "typedef unsigned char uint8_t;\n"                                                                                  \
   "typedef unsigned short uint16_t;\n"                                                                                \

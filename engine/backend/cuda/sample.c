@@ -45,16 +45,18 @@ static capl_status cu_interpolate_grad(const capl_call *call)
 static grid_shape shape_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid)
 {
   const capl_attr *attr = call->attr;
-  grid_shape s = {.N = x->size[0], .C = x->size[1], .H = x->size[2], .W = x->size[3], .h = grid->size[1], .w = grid->size[2],
-                  .x = capl_tensor_data(x), .grid = capl_tensor_data(grid), .nearest = attr[GRID_MODE].i == SAMPLE_NEAREST,
-                  .align = attr[GRID_ALIGN].i, .padding = (int)attr[GRID_PADDING].i};
+  grid_shape s = {.N = x->size[0], .C = x->size[1], .H = x->size[2], .W = x->size[3], .h = grid->size[1],
+                  .w = grid->size[2], .x = capl_tensor_data(x), .grid = capl_tensor_data(grid),
+                  .nearest = attr[GRID_MODE].i == SAMPLE_NEAREST, .align = attr[GRID_ALIGN].i,
+                  .padding = (int)attr[GRID_PADDING].i};
   memcpy(s.grid_stride, grid->stride, sizeof s.grid_stride);
   return s;
 }
 
 static capl_status launch(int kernel, capl_dtype dtype, int64_t threads, const void *args)
 {
-  return cu_launch(cu_sample_table[kernel + cu_type_of(dtype)], cu_blocks(threads, GRID_THREADS), GRID_THREADS, 0, args);
+  return cu_launch(cu_sample_table[kernel + cu_type_of(dtype)], cu_blocks(threads, GRID_THREADS), GRID_THREADS, 0,
+                   args);
 }
 
 static capl_status cu_grid_sample(const capl_call *call)

@@ -59,8 +59,8 @@ static capl_status copy_transposed(const copy_args *g, int row, int log2_bytes)
   }
   loop_finish(&a.loop);
   a.tiles = (uint32_t)(a.loop.total * a.tiles_r * a.tiles_c);
-  return cu_launch(cu_shape_table[TRANSPOSE + log2_bytes], cu_blocks((int64_t)a.tiles * TRANSPOSE_THREADS, TRANSPOSE_THREADS),
-                   TRANSPOSE_THREADS, 0, &a);
+  return cu_launch(cu_shape_table[TRANSPOSE + log2_bytes],
+                   cu_blocks((int64_t)a.tiles * TRANSPOSE_THREADS, TRANSPOSE_THREADS), TRANSPOSE_THREADS, 0, &a);
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

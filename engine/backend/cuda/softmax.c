@@ -28,8 +28,8 @@ static capl_status run(const capl_call *call, int kernel, bool log, const void *
   CAPL_TRY(normalize_dim(call->attr[AT(softmax, dim)].i, x->ndim, &dim));
   divide_work(&a, x, dim);
   int64_t threads = a.outer * a.tiles * a.team.width * a.team.depth;
-  return cu_launch(cu_softmax_table[kernel + cu_type_of(x->dtype)], cu_blocks(threads, CU_TEAM_THREADS), CU_TEAM_THREADS,
-                   0, &a);
+  return cu_launch(cu_softmax_table[kernel + cu_type_of(x->dtype)], cu_blocks(threads, CU_TEAM_THREADS),
+                   CU_TEAM_THREADS, 0, &a);
 }
 
 static capl_status forward(const capl_call *call, bool log)

@@ -2,9 +2,9 @@
 **
 ** Copies run on cu.copies, beside the arithmetic on cu.stream. Two events per buffer keep the order, one in each
 ** direction: `arrived` (recorded on cu.copies) holds back the kernels that read the buffer, and tells the host when its
-** memory is free again; `made` (recorded on cu.stream) holds back the next copy into the buffer until those kernels have
-** ended. Device memory comes from the caching allocator, whose blocks may still be in use by queued work on cu.stream, so
-** `made` is recorded once at the beginning too.
+** memory is free again; `made` (recorded on cu.stream) holds back the next copy into the buffer until those kernels
+** have ended. Device memory comes from the caching allocator, whose blocks may still be in use by queued work on
+** cu.stream, so `made` is recorded once at the beginning too.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/stage.h"
@@ -69,7 +69,8 @@ static capl_status memory_free(capl_device *device, size_t *bytes)
 static capl_status refuse_in_capture(void)
 {
   if (!cu.capturing) return CAPL_OK;
-  CAPL_FAIL(CAPL_ESTATE, "a batch was taken from a loader inside a captured step: a CUDA graph replays without the host");
+  CAPL_FAIL(CAPL_ESTATE, "a batch was taken from a loader inside a captured step: a CUDA graph replays without the "
+                         "host");
   capl_error_hint("take the batch outside and give it to the captured function");
   return CAPL_ESTATE;
 }
@@ -108,7 +109,8 @@ static capl_status stage_open(capl_device *device, int n_buffers, size_t bytes, 
   CAPL_TRY(refuse_in_capture());
   capl_feed_stage *stage = calloc(1, sizeof *stage);
   if (!stage) return CAPL_FAIL(CAPL_ENOMEM, "no memory for staging buffers");
-  *stage = (capl_feed_stage){.device = device, .n_buffers = n_buffers, .buffers = calloc((size_t)n_buffers, sizeof(buffer))};
+  *stage = (capl_feed_stage){.device = device, .n_buffers = n_buffers,
+                             .buffers = calloc((size_t)n_buffers, sizeof(buffer))};
   capl_status status = stage->buffers ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for staging buffers");
   for (int i = 0; status == CAPL_OK && i < n_buffers; i++) status = open_buffer(stage, &stage->buffers[i], bytes);
   if (status == CAPL_OK) *out = stage;
@@ -122,7 +124,8 @@ static capl_status stage_send(capl_feed_stage *stage, int which, void *to, const
   CAPL_TRY(refuse_in_capture());
   if (bytes == 0) return CAPL_OK;
   CU_TRY(cudaStreamWaitEvent(cu.copies, b->made, 0), "waiting for a staging buffer");
-  CU_TRY(cudaMemcpyAsync(to ? to : b->memory, host, bytes, cudaMemcpyHostToDevice, cu.copies), "copying a batch to the GPU");
+  CU_TRY(cudaMemcpyAsync(to ? to : b->memory, host, bytes, cudaMemcpyHostToDevice, cu.copies),
+         "copying a batch to the GPU");
   return cu_status(cudaEventRecord(b->arrived, cu.copies), "recording an event");
 }
 

@@ -1,7 +1,7 @@
 /* take.c -- gather, scatter, index_select, embedding and their gradients.
 **
-** Nothing is read back, so an index out of range, which ref and cpu refuse, shows in the result: NaN where it should have
-** been read, NaN everywhere where it should have been written. Integers have no NaN: 0, and nothing is written.
+** Nothing is read back, so an index out of range, which ref and cpu refuse, shows in the result: NaN where it should
+** have been read, NaN everywhere where it should have been written. Integers have no NaN: 0, and nothing is written.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/take.h"

@@ -74,7 +74,8 @@ static double weigh(const attention *a, int64_t l, double *weights)
   double max = -INFINITY, sum = 0;
   for (int64_t s = 0; s < a->s.S; s++) {
     weights[s] = score(a, l, s);
-    if (!(weights[s] <= max)) max = isnan(max) ? max : weights[s]; /* a score that is none is not taken for a masked one */
+    /* a score that is none is not taken for a masked one */
+    if (!(weights[s] <= max)) max = isnan(max) ? max : weights[s];
   }
   if (max == -INFINITY) {
     for (int64_t s = 0; s < a->s.S; s++) weights[s] = 0;

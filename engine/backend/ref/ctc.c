@@ -166,7 +166,8 @@ static capl_status ref_ctc_loss_grad(const capl_call *call)
   for (int64_t n = 0; n < p.N; n++) {
     sample m = sample_of(&p, n);
     double d = ref_get(dloss, p.reduction == CTC_NONE ? n * dloss->stride[0] : 0);
-    grad_sample(&m, d * ctc_share(&p, n), ref_get_int(infeasible, n * infeasible->stride[0]) != 0, tables, call->out[0]);
+    grad_sample(&m, d * ctc_share(&p, n), ref_get_int(infeasible, n * infeasible->stride[0]) != 0, tables,
+                call->out[0]);
   }
   capl_scratch_put(call->device, tables);
   return CAPL_OK;

@@ -64,7 +64,8 @@ static double mean_of(const norm_sets *n, const capl_tensor *x, int64_t s, doubl
 }
 
 /* mean == NULL: RMS norm. */
-static capl_status forward(const capl_call *call, const norm_sets *n, double eps, capl_tensor *mean, capl_tensor *invstd)
+static capl_status forward(const capl_call *call, const norm_sets *n, double eps, capl_tensor *mean,
+                           capl_tensor *invstd)
 {
   const capl_tensor *x = call->in[0], *weight = call_input(call, 1), *bias = mean ? call_input(call, 2) : NULL;
   for (int64_t s = 0; s < n->sets; s++) {

@@ -110,7 +110,8 @@ static double ce_row(const ce *c, int64_t n)
   double all = log_sum_exp(c, n), loss = 0;
   for (int64_t k = 0; k < c->classes; k++) {
     double target = target_of(c, n, k);
-    if (target != 0) loss += target * (all - logit(c, n, k)) * focus(c, all - logit(c, n, k)); /* a logit of -inf off the target costs nothing */
+    /* a logit of -inf off the target costs nothing */
+    if (target != 0) loss += target * (all - logit(c, n, k)) * focus(c, all - logit(c, n, k));
   }
   return loss;
 }

@@ -156,8 +156,8 @@ static uint32_t ref_precisions(void)
 static const capl_kernel *const ref_families[] = {
   ref_take_kernels,  ref_sample_kernels,
   ref_conv_kernels,  ref_matmul_kernels, ref_norm_kernels,    ref_pool_kernels, ref_elementwise_kernels,
-  ref_activation_kernels, ref_shape_kernels, ref_reduce_kernels, ref_softmax_kernels, ref_loss_kernels, ref_region_kernels, ref_optim_kernels,
-  ref_pointwise_kernels, ref_rnn_kernels,
+  ref_activation_kernels, ref_shape_kernels, ref_reduce_kernels, ref_softmax_kernels, ref_loss_kernels,
+  ref_region_kernels, ref_optim_kernels, ref_pointwise_kernels, ref_rnn_kernels,
   ref_ctc_kernels,
   ref_layer_norm_kernels,
   ref_attention_kernels,

@@ -18,7 +18,8 @@ static regions regions_of(const capl_call *call)
 {
   const capl_tensor *x = call->in[0];
   return (regions){.x = x, .labels = call->in[1], .softmax = call->attr[REGION_ACTIVATION].i == 0,
-                   .ignore = call->attr[REGION_IGNORE].i, .images = x->size[0], .places = x->size[1], .classes = x->size[2]};
+                   .ignore = call->attr[REGION_IGNORE].i, .images = x->size[0], .places = x->size[1],
+                   .classes = x->size[2]};
 }
 
 static int64_t label(const regions *r, int64_t n, int64_t i)

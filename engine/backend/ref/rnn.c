@@ -91,8 +91,8 @@ static double recurrent(const lane *l, const capl_tensor *w, const capl_tensor *
 }
 
 /* dw[row of (k, j), i] := sum over sequences and steps of slope(k, j) * h before the step; db its sum of slopes. */
-static void weight_gradient(lane l, int parts, double (*slope)(const lane *l, int64_t row, int k, int64_t j), int y, int h0,
-                            capl_tensor *dw, capl_tensor *db)
+static void weight_gradient(lane l, int parts, double (*slope)(const lane *l, int64_t row, int k, int64_t j), int y,
+                            int h0, capl_tensor *dw, capl_tensor *db)
 {
   const capl_tensor *first = call_input(l.call, h0);
   for (int64_t kj = 0; kj < parts * l.s.H; kj++)
@@ -162,7 +162,8 @@ static capl_status ref_lstm(const capl_call *call)
 static void lstm_step_back(const lane *l, place p)
 {
   capl_tensor *const *in = l->call->in, *const *out = l->call->out;
-  const capl_tensor *dy = call_input(l->call, LSTM_GRAD_DY), *gates = in[LSTM_GRAD_GATES], *c0 = call_input(l->call, LSTM_GRAD_C0);
+  const capl_tensor *dy = call_input(l->call, LSTM_GRAD_DY), *gates = in[LSTM_GRAD_GATES],
+      *c0 = call_input(l->call, LSTM_GRAD_C0);
   for (int64_t j = 0; j < l->s.H; j++) {
     double gate[LSTM_PARTS], slope[LSTM_PARTS];
     for (int k = 0; k < LSTM_PARTS; k++) gate[k] = ref_get(gates, at(l, p.row, LSTM_PARTS, k, j));
@@ -224,7 +225,8 @@ static void gru_step(const lane *l, place p)
   for (int64_t j = 0; j < l->s.H; j++) {
     double u[GRU_PARTS], v[GRU_PARTS];
     for (int k = 0; k < GRU_PARTS; k++) {
-      u[k] = recurrent(l, in[GRU_W], out[GRU_H_N], GRU_PARTS, k, j) + (b ? ref_get(b, weight_row(l, GRU_PARTS, k, j)) : 0);
+      u[k] = recurrent(l, in[GRU_W], out[GRU_H_N], GRU_PARTS, k, j)
+      + (b ? ref_get(b, weight_row(l, GRU_PARTS, k, j)) : 0);
       v[k] = ref_get(x, at(l, p.row, GRU_PARTS, k, j));
     }
     double r = sigmoid(v[GRU_R] + u[GRU_R]), z = sigmoid(v[GRU_Z] + u[GRU_Z]), n = tanh(v[GRU_N] + r * u[GRU_N]);
@@ -255,7 +257,8 @@ static capl_status ref_gru(const capl_call *call)
 static void gru_step_back(const lane *l, place p)
 {
   capl_tensor *const *in = l->call->in, *const *out = l->call->out;
-  const capl_tensor *dy = call_input(l->call, GRU_GRAD_DY), *gates = in[GRU_GRAD_GATES], *h0 = call_input(l->call, GRU_GRAD_H0);
+  const capl_tensor *dy = call_input(l->call, GRU_GRAD_DY), *gates = in[GRU_GRAD_GATES],
+      *h0 = call_input(l->call, GRU_GRAD_H0);
   for (int64_t j = 0; j < l->s.H; j++) {
     double gate[GRU_KEPT];
     for (int k = 0; k < GRU_KEPT; k++) gate[k] = ref_get(gates, at(l, p.row, GRU_KEPT, k, j));

@@ -37,7 +37,8 @@ static corners corners_of(const sample_axis *axes, int64_t h, int64_t w)
   sample_pair y = sample_pair_of(&axes[0], h), x = sample_pair_of(&axes[1], w);
   return (corners){{y.first, y.first, y.second, y.second},
                    {x.first, x.second, x.first, x.second},
-                   {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share), y.share * x.share}};
+                   {(1 - y.share) * (1 - x.share), (1 - y.share) * x.share, y.share * (1 - x.share),
+                    y.share * x.share}};
 }
 
 static capl_status ref_interpolate(const capl_call *call)
@@ -67,7 +68,8 @@ static capl_status ref_interpolate_grad(const capl_call *call)
   for (REF_WALK(&w, dy); w.more; ref_walk_next(&w)) {
     corners c = corners_of(axes, w.index[2], w.index[3]);
     for (int k = 0; k < 4; k++)
-      if (c.weight[k] != 0) sums[ref_at4(dx, w.index[0], w.index[1], c.h[k], c.w[k])] += c.weight[k] * ref_get(dy, w.at[0]);
+      if (c.weight[k] != 0)
+        sums[ref_at4(dx, w.index[0], w.index[1], c.h[k], c.w[k])] += c.weight[k] * ref_get(dy, w.at[0]);
   }
   sums_store(dx, sums);
   return CAPL_OK;
@@ -98,7 +100,8 @@ static void add_read(reads *r, const capl_tensor *x, int64_t h, int64_t w, doubl
   r->by_y[k] = by_y;
 }
 
-static reads reads_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid, int64_t n, int64_t i, int64_t j)
+static reads reads_of(const capl_call *call, const capl_tensor *x, const capl_tensor *grid, int64_t n, int64_t i,
+                      int64_t j)
 {
   const capl_attr *attr = call->attr;
   sample_padding padding = (sample_padding)attr[GRID_PADDING].i;

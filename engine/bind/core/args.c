@@ -59,7 +59,8 @@ const char *bind_check_string(lua_State *L, int i)
   return s;
 }
 
-/* Files that a recipe makes: whoever lists them later does so in a terminal. And each takes room on the disk, an empty one too. */
+/* Files that a recipe makes: whoever lists them later does so in a terminal. And each takes room on the disk, an empty
+** one too. */
 static void check_made(lua_State *L, int i, const char *path)
 {
   enum { ROOM = 4096 };
@@ -97,7 +98,8 @@ const char *bind_check_product(lua_State *L, int i)
 {
   const char *path = bind_check_path(L, i, CAPL_MAY_WRITE);
   if (capl_policy_is_closed() && !is_plain_name(path))
-    bind_arg_error(L, i, "a recipe saves files NAME.capl, NAME.safetensors and NAME.png: others would be run, or believed; got %s", path);
+    bind_arg_error(L, i, "a recipe saves files NAME.capl, NAME.safetensors and NAME.png: others would be run, or "
+                         "believed; got %s", path);
   return path;
 }
 

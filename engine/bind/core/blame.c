@@ -1,8 +1,8 @@
 /* blame.c -- errors of Lua itself inside the library, said in terms of the call that led there.
 **
-** Library functions check what they are given, but not all of them everything: "capl:nn/module.lua:72: attempt to index local
-** 'self' (a nil value)" tells its reader nothing. The recipe made a call, whose name and values are still on the stack when
-** the error is raised. What Lua said is kept as the context, where it
+** Library functions check what they are given, but not all of them everything: "capl:nn/module.lua:72: attempt to index
+** local 'self' (a nil value)" tells its reader nothing. The recipe made a call, whose name and values are still on the
+** stack when the error is raised. What Lua said is kept as the context, where it
 ** was said is in the traceback.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -21,8 +21,8 @@ typedef struct {
 
 static bool is_library(const lua_Debug *ar) { return strncmp(ar->source, "@capl:", 6) == 0; }
 
-/* The library's function that the innermost code of a recipe has called. Where C code such as capl.no_grad has raised the error
-** again, that is all that is left of the call. */
+/* The library's function that the innermost code of a recipe has called. Where C code such as capl.no_grad has raised
+** the error again, that is all that is left of the call. */
 static bool find_call(lua_State *L, call *c)
 {
   lua_Debug ar;
@@ -74,7 +74,8 @@ static void push_given(lua_State *L, const char *function, int first, int n, int
 {
   char types[MOST * 16] = "nothing";
   for (int i = self, used = 0; i < n; i++)
-    used += snprintf(types + used, sizeof types - (size_t)used, "%s%s", i > self ? ", " : "", bind_typename(L, first + i));
+    used += snprintf(types + used, sizeof types - (size_t)used, "%s%s", i > self ? ", " : "",
+                     bind_typename(L, first + i));
   if (n == 0) {
     lua_pushfstring(L, "'%s' cannot work with what it was given", function);
     return;
@@ -88,14 +89,16 @@ static void push_given(lua_State *L, const char *function, int first, int n, int
 static void push_message(lua_State *L, const call *c, const char *const *names, int n, const char *text)
 {
   const char *function = c->frame.name ? c->frame.name : "?";
-  int first = lua_gettop(L) - n + 1, self = n && strcmp(names[0], "self") == 0, i = c->inner ? named_in(text, names, n) : -1;
+  int first = lua_gettop(L) - n + 1, self = n && strcmp(names[0], "self") == 0,
+      i = c->inner ? named_in(text, names, n) : -1;
   if (self && !is_object(L, first)) {
     lua_pushfstring(L, "bad self in '%s' (object expected, got %s)", function, bind_typename(L, first));
     lua_pushfstring(L, "call it with a colon: x:%s(…)", function);
     return;
   }
   if (i >= self) {
-    lua_pushfstring(L, "bad argument #%d to '%s' (%s cannot be a %s)", i + 1 - self, function, names[i], bind_typename(L, first + i));
+    lua_pushfstring(L, "bad argument #%d to '%s' (%s cannot be a %s)", i + 1 - self, function, names[i],
+                    bind_typename(L, first + i));
     if (i == 0 && lua_isnil(L, first) && strcmp(names[0], "x") == 0) {
       lua_pushfstring(L, "call it with a colon: x:%s(…)", function);
       return;
@@ -107,8 +110,8 @@ static void push_message(lua_State *L, const call *c, const char *const *names, 
 }
 
 /* Beginnings of what Lua and its own functions complain of. */
-static const char *const complaints[] = {": attempt to ", ": bad argument #", ": table index is ", ": 'for' ", "' must be a ", ": invalid ",
-                                         ": wrong number ", NULL};
+static const char *const complaints[] = {": attempt to ", ": bad argument #", ": table index is ", ": 'for' ",
+                                         "' must be a ", ": invalid ", ": wrong number ", NULL};
 
 static bool is_lua_error(const char *text)
 {

@@ -132,7 +132,8 @@ static int core_capture_begin(lua_State *L)
   capl_capture **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_setmetatable(L, CAPTURE_TYPE);
-  lua_gc(L, LUA_GCCOLLECT, 0); /* what old garbage does when it goes, such as waiting for the device, would void a recording */
+  lua_gc(L, LUA_GCCOLLECT, 0); /* what old garbage does when it goes, such as waiting for the device, would void a
+                               ** recording */
   lua_gc(L, LUA_GCCOLLECT, 0);
   return capl_capture_begin(device, box) == CAPL_OK ? 1 : push_refusal(L);
 }
@@ -284,15 +285,17 @@ static void make_type(lua_State *L, const char *name, const luaL_Reg *methods, l
 
 void bind_open_capture(lua_State *L)
 {
-  static const luaL_Reg of_watch[] = {{"begin", watch_begin}, {"finish", watch_finish}, {"cancel", watch_cancel}, {"pause", watch_pause},
-                                      {"state", watch_state}, {"stale", watch_stale},   {NULL, NULL}};
+  static const luaL_Reg of_watch[] = {{"begin", watch_begin}, {"finish", watch_finish}, {"cancel", watch_cancel},
+                                      {"pause", watch_pause}, {"state", watch_state}, {"stale", watch_stale},
+                                      {NULL, NULL}};
   static const luaL_Reg of_capture[] = {
       {"finish", capture_finish}, {"launch", capture_launch}, {"free", capture_free}, {NULL, NULL}};
   static const luaL_Reg of_fetch[] = {{"ready", fetch_ready}, {"value", fetch_value}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"watch", core_watch}, {"can_capture", core_can_capture},
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
-                                       {"structure", core_structure}, {"set_grad", core_set_grad}, {"on_pressure", core_on_pressure}, {"collect", core_collect}, {"fetch", core_fetch},
-                                       {"pace", core_pace}, {NULL, NULL}};
+                                       {"structure", core_structure}, {"set_grad", core_set_grad},
+                                       {"on_pressure", core_on_pressure}, {"collect", core_collect},
+                                       {"fetch", core_fetch}, {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);
   make_type(L, FETCH_TYPE, of_fetch, fetch_gc);

@@ -58,13 +58,14 @@ typedef struct {
   uint64_t seed;       /* of capl.manual_seed */
   uint64_t streams;    /* random streams opened since */
   uint64_t stream_owner; /* the rank or shard that opens them, in its place above their numbers: bind_next_stream */
-  uint64_t structure;  /* grows when parameters are exchanged, frozen or let go: captured steps are then recorded anew */
+  uint64_t structure;  /* grows when parameters are exchanged, frozen or let go: captured steps are then recorded
+                       ** anew */
 } bind_settings;
 
 extern bind_settings bind_current;
 
-/* L calls the engine: what the engine needs of Lua from here on (to collect, to call back, to say where) is done on it. It
-** lives until another thread calls: a coroutine may be garbage before what it recorded is let go. */
+/* L calls the engine: what the engine needs of Lua from here on (to collect, to call back, to say where) is done on it.
+** It lives until another thread calls: a coroutine may be garbage before what it recorded is let go. */
 void bind_use(lua_State *L);
 
 /* The number of a random stream that nobody has used: another one for each owner, all of which count alike. */
@@ -86,7 +87,8 @@ void bind_fuse_refuse(lua_State *L);
 
 const char *bind_typename(lua_State *L, int i); /* "tensor" for tensors */
 capl_tensor *bind_check_tensor(lua_State *L, int i);
-/* Likewise, and memory the CPU can read: where it is not, a copy takes the value's place on the stack. On meta: as is. */
+/* Likewise, and memory the CPU can read: where it is not, a copy takes the value's place on the stack. On meta: as
+** is. */
 capl_tensor *bind_on_host(lua_State *L, int i);
 int64_t bind_check_int(lua_State *L, int i);
 double bind_check_number(lua_State *L, int i);
@@ -106,8 +108,8 @@ void bind_refuse_names(lua_State *L, int i, const char *hint);
 ** argument after them. */
 int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next);
 
-/* The table {name = tensor} at i as a list that borrows names and tensors; lives in a userdata pushed on the stack. Sorted
-** by name, so that equal models give equal files. */
+/* The table {name = tensor} at i as a list that borrows names and tensors; lives in a userdata pushed on the stack.
+** Sorted by name, so that equal models give equal files. */
 capl_named_tensor *bind_check_named(lua_State *L, int i, int *n);
 /* Pushes the list as such a table and frees it. */
 void bind_push_named(lua_State *L, capl_named_tensor *list, int n);
@@ -141,8 +143,8 @@ void bind_unlimit(lua_State *L);
 
 /* ---- environments (environment.c, require.c) ---------------------------------------------- */
 
-/* While a part of the library is loaded, nothing is collected, since all of it stays, and nothing is compiled, since it runs
-** once. BIND_LOADING(L): until the block ends, by an error too; within another one nothing. */
+/* While a part of the library is loaded, nothing is collected, since all of it stays, and nothing is compiled, since it
+** runs once. BIND_LOADING(L): until the block ends, by an error too; within another one nothing. */
 lua_State *bind_begin_loading(lua_State *L);
 void bind_end_loading(lua_State **L);
 #define BIND_LOADING(L) __attribute__((cleanup(bind_end_loading), unused)) lua_State *loading_ = bind_begin_loading(L)
@@ -158,8 +160,8 @@ void bind_set_iterators(lua_State *L);
 int bind_library_require(lua_State *L);
 int bind_recipe_require(lua_State *L);
 
-/* Notes a path that the recipe reads, and the text of a module, which raises where the recipe was asked for by its hash and
-** does not name the module's own (used.c). */
+/* Notes a path that the recipe reads, and the text of a module, which raises where the recipe was asked for by its hash
+** and does not name the module's own (used.c). */
 void bind_used_path(lua_State *L, const char *path);
 void bind_used_module(lua_State *L, const char *file, const char *text, size_t size);
 

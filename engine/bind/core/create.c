@@ -18,7 +18,8 @@ typedef struct {
 static create_options check_create(lua_State *L, int i)
 {
   static const bind_option_spec options[] = {
-    {"dtype", BIND_OTHER}, {"device", BIND_OTHER}, {"requires_grad", BIND_BOOL(create_options, requires_grad)}, BIND_END};
+    {"dtype", BIND_OTHER}, {"device", BIND_OTHER}, {"requires_grad", BIND_BOOL(create_options, requires_grad)},
+    BIND_END};
   create_options o = {.dtype = CAPL_F32};
   bind_read_options(L, NULL, i, options, &o);
   if (bind_option(L, i, "dtype")) o.dtype = bind_check_dtype(L, -1);

@@ -1,9 +1,9 @@
 /* embed.c -- a program of the build: writes a C file with every Lua file of the library, as text and as bytecode.
 **
-** embed OUTPUT ROOT FILE...: capl_embedded[] = {path, text, length, code, code_length}. It is linked with the LuaJIT that capl is
-** linked with, and writes that one's version beside the bytecode, which another version may not read. The bytecode keeps its
-** line numbers and names: tracebacks and blame.c need them. The text is what docstrings are read from.
-** SPDX-License-Identifier: Apache-2.0
+** embed OUTPUT ROOT FILE...: capl_embedded[] = {path, text, length, code, code_length}. It is linked with the LuaJIT
+** that capl is linked with, and writes that one's version beside the bytecode, which another version may not read. The
+** bytecode keeps its line numbers and names: tracebacks and blame.c need them. The text is what docstrings are read
+** from. SPDX-License-Identifier: Apache-2.0
 */
 #include <lauxlib.h>
 #include <lua.h>
@@ -74,7 +74,8 @@ static bool write_all(lua_State *L, const char *root, int n, char **paths, char 
   fprintf(out, "/* Made by embed.c from lua/capl. */\n#include \"bind/core/embedded.h\"\n\n");
   for (int i = 0; good && i < n; i++)
     good = read_text(root, paths[i], text, &sizes[i][0]) && write_arrays(L, i, paths[i], text, sizes[i]);
-  fprintf(out, "const char capl_embedded_luajit[] = \"%s\";\nconst capl_embedded_file capl_embedded[] = {\n", LUAJIT_VERSION);
+  fprintf(out, "const char capl_embedded_luajit[] = \"%s\";\nconst capl_embedded_file capl_embedded[] = {\n",
+          LUAJIT_VERSION);
   for (int i = 0; good && i < n; i++)
     fprintf(out, "  {\"%s\", text_%d, %zu, code_%d, %zu},\n", paths[i], i, sizes[i][0], i, sizes[i][1]);
   fprintf(out, "  {0, 0, 0, 0, 0}};\nconst int capl_embedded_count = %d;\n", n);
@@ -91,7 +92,8 @@ int main(int argc, char **argv)
   char *text = malloc(MOST);
   lua_State *L = luaL_newstate();
   out = fopen(argv[1], "wb");
-  bool good = text && L && (out || fail(argv[1], "cannot be written")) && write_all(L, argv[2], argc - 3, argv + 3, text);
+  bool good = text && L && (out || fail(argv[1], "cannot be written"))
+      && write_all(L, argv[2], argc - 3, argv + 3, text);
   if (out && fclose(out) != 0) good = fail(argv[1], "cannot be written");
   if (!good && out) remove(argv[1]);
   if (L) lua_close(L);

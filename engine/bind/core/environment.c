@@ -40,14 +40,16 @@ static int safe_print(lua_State *L)
     if (!s) return bind_fail(L, CAPL_EVALUE, "print", NULL, "__tostring must return a string");
     if (i > 1) putchar('\t');
     bind_count_output(len + 1);
-    for (size_t j = 0, shown; j < len; fwrite(piece, 1, shown, stdout)) j += (size_t)capl_text_show_char(s + j, true, piece, &shown);
+    for (size_t j = 0, shown; j < len; fwrite(piece, 1, shown, stdout))
+      j += (size_t)capl_text_show_char(s + j, true, piece, &shown);
     lua_pop(L, 1);
   }
   putchar('\n');
   return 0;
 }
 
-/* What a reader function gives, piece by piece, as one string in its place: only a whole text can be told from bytecode. */
+/* What a reader function gives, piece by piece, as one string in its place: only a whole text can be told from
+** bytecode. */
 static void gather_pieces(lua_State *L)
 {
   enum { MOST_PIECES = 100000 };
@@ -57,7 +59,8 @@ static void gather_pieces(lua_State *L)
     lua_pushvalue(L, 1);
     lua_call(L, 0, 1);
     if (lua_isnil(L, -1) || (lua_type(L, -1) == LUA_TSTRING && lua_objlen(L, -1) == 0)) break;
-    if (lua_type(L, -1) != LUA_TSTRING) bind_fail(L, CAPL_EVALUE, "load", NULL, "the reader must return texts, got a %s", bind_typename(L, -1));
+    if (lua_type(L, -1) != LUA_TSTRING)
+      bind_fail(L, CAPL_EVALUE, "load", NULL, "the reader must return texts, got a %s", bind_typename(L, -1));
     if (n == MOST_PIECES) bind_fail(L, CAPL_EVALUE, "load", NULL, "more than %d pieces of text", MOST_PIECES);
     lua_rawseti(L, pieces, n + 1);
   }
@@ -97,7 +100,8 @@ static int safe_rawset(lua_State *L)
 {
   bind_check_table(L, 1);
   luaL_checkany(L, 3);
-  if (luaL_getmetafield(L, 1, "__metatable") && !lua_istable(L, -1)) /* a table: an object of a class, whose fields are free */
+  /* a table: an object of a class, whose fields are free */
+  if (luaL_getmetafield(L, 1, "__metatable") && !lua_istable(L, -1))
     return bind_fail(L, CAPL_EVALUE, "rawset", NULL, "the table is read-only: its metatable is protected");
   bool number = lua_type(L, 2) == LUA_TNUMBER;
   if (lua_isnil(L, 2) || (number && lua_tonumber(L, 2) != lua_tonumber(L, 2)))
@@ -243,7 +247,8 @@ static void set_library(lua_State *L, const char *key)
   lua_setfield(L, -2, key);
 }
 
-/* The functions of recipes that know sealed tables, in place of Lua's: into the environment on top, and its table library. */
+/* The functions of recipes that know sealed tables, in place of Lua's: into the environment on top, and its table
+** library. */
 static void set_seal_functions(lua_State *L)
 {
   static const char *const in_table[] = {"insert", "remove", "sort", NULL};
@@ -296,7 +301,8 @@ void bind_whole_environment(lua_State *L)
   capl_bind_environment(L);
 }
 
-/* Recipes that look through their environment, on top, or set its metatable, find all parts in it: lua/capl/readonly.lua. */
+/* Recipes that look through their environment, on top, or set its metatable, find all parts in it:
+** lua/capl/readonly.lua. */
 static void begin_sealing(lua_State *L)
 {
   capl_bind_require(L, "readonly");

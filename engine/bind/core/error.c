@@ -307,7 +307,8 @@ static void push_near_field(lua_State *L, const char *wanted)
 static const char *there_is_instead(const char *name)
 {
   static const struct { const char *name, *instead; } known[] = {
-    {"io", "there is no io: data.folder and data.list read images, capl.io tensors and models; print and train.Log write"},
+    {"io", "there is no io: data.folder and data.list read images, capl.io tensors and models; print and train.Log "
+           "write"},
     {"os", "there is no os: capl.clock() returns seconds, capl.params reads the command line"},
     {"torch", "what torch has is in capl, nn and optim: capl.randn, nn.Linear, optim.Adam; docs/from-pytorch.md"},
     {"np", "what numpy has is in capl: capl.zeros, x:mean()"},
@@ -359,7 +360,8 @@ static void hint_exhausted(lua_State *L, const char *text)
 {
   const char *hint = NULL;
   if (strstr(text, "stack overflow")) hint = "a function calls itself without end";
-  if (strcmp(text, "not enough memory") == 0) hint = "the recipe's own tables and texts, or the machine, are out of memory";
+  if (strcmp(text, "not enough memory") == 0)
+    hint = "the recipe's own tables and texts, or the machine, are out of memory";
   set_text(L, "hint", hint);
 }
 
@@ -433,7 +435,8 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
 static int core_error(lua_State *L)
 {
   bind_check_table(L, 1);
-  if (!field_text(L, 1, "message")) return bind_fail(L, CAPL_EVALUE, "capl.error", NULL, "message is missing: a string that describes the error");
+  if (!field_text(L, 1, "message"))
+    return bind_fail(L, CAPL_EVALUE, "capl.error", NULL, "message is missing: a string that describes the error");
   lua_settop(L, 1);
   lua_getfield(L, 1, "path");
   bool path = !lua_isboolean(L, -1);
@@ -447,7 +450,8 @@ static int core_error(lua_State *L)
 /* core.fail(message[, hint[, code]]): the same in short; "value" unless said, and no path of modules. */
 static int core_fail(lua_State *L)
 {
-  const char *message = bind_check_string(L, 1), *hint = luaL_optstring(L, 2, NULL), *code = luaL_optstring(L, 3, "value");
+  const char *message = bind_check_string(L, 1), *hint = luaL_optstring(L, 2, NULL),
+  *code = luaL_optstring(L, 3, "value");
   lua_createtable(L, 0, 4);
   lua_pushstring(L, message), lua_setfield(L, -2, "message");
   lua_pushstring(L, hint), lua_setfield(L, -2, "hint");

@@ -1,10 +1,10 @@
 /* finite.c -- finds where numbers stop being finite: in a tensor, and in the calls of a step.
 **
 ** While the watch is on, every float output of a call is read. One that is not finite either comes from an input that
-** already was not (it inherits the origin of that), or the call is an origin itself. Storages are known by their numbers,
-** which never come twice. A mask of infinities is an origin, too, but no loss inherits it: so the caller asks for the
-** origin of what went wrong, not for the first one. Slow: for steps that have gone wrong, and for those who ask for it.
-** SPDX-License-Identifier: Apache-2.0
+** already was not (it inherits the origin of that), or the call is an origin itself. Storages are known by their
+** numbers, which never come twice. A mask of infinities is an origin, too, but no loss inherits it: so the caller asks
+** for the origin of what went wrong, not for the first one. Slow: for steps that have gone wrong, and for those who ask
+** for it. SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/core.h"
 
@@ -169,8 +169,8 @@ static void set_finding(lua_State *L, const finding *f)
   lua_setfield(L, -2, "rows");
 }
 
-/* core.nonfinite(tensor) -> nil, or {values = how many, total, kind = "nan" | "inf", rows = the first rows with some, from
-** 0, rows_bad, row_count} */
+/* core.nonfinite(tensor) -> nil, or {values = how many, total, kind = "nan" | "inf", rows = the first rows with some,
+** from 0, rows_bad, row_count} */
 static int core_nonfinite(lua_State *L)
 {
   finding f;
@@ -181,8 +181,8 @@ static int core_nonfinite(lua_State *L)
   return 1;
 }
 
-/* core.watch_finite("forward" | "backward" | "off"): forward begins to read what all calls give and forgets what was found
-** before; backward says that calls from here on belong to the backward pass; off ends it. */
+/* core.watch_finite("forward" | "backward" | "off"): forward begins to read what all calls give and forgets what was
+** found before; backward says that calls from here on belong to the backward pass; off ends it. */
 static int core_watch_finite(lua_State *L)
 {
   const char *phase = bind_check_string(L, 1);

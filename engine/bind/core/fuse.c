@@ -38,7 +38,8 @@ static int value_of(const capl_tensor *t)
 
 static void know(lua_State *L, capl_tensor *t, int value)
 {
-  if (trace.n == MOST_KNOWN) bind_fail(L, CAPL_EVALUE, "fuse", NULL, "the function makes more than %d tensors", MOST_KNOWN);
+  if (trace.n == MOST_KNOWN)
+    bind_fail(L, CAPL_EVALUE, "fuse", NULL, "the function makes more than %d tensors", MOST_KNOWN);
   trace.known[trace.n].t = capl_tensor_ref(t);
   trace.known[trace.n++].value = value;
 }
@@ -121,10 +122,12 @@ static int core_fuse_signature(lua_State *L)
   int n = lua_gettop(L);
   luaL_Buffer b;
   if (n == 0 || n > MOST_ARGUMENTS)
-    return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function takes 1 to %d tensors, got %d arguments", MOST_ARGUMENTS, n);
+    return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function takes 1 to %d tensors, got %d arguments",
+                     MOST_ARGUMENTS, n);
   for (int i = 1; i <= n; i++) {
     if (bind_to_handle(L, i)) bind_check_tensor(L, i); /* raises if it was released */
-    else return bind_fail(L, CAPL_EVALUE, "fuse", "numbers that do not change can be used inside the function as they are",
+    else return bind_fail(L, CAPL_EVALUE, "fuse",
+                          "numbers that do not change can be used inside the function as they are",
                           "argument %d of a fused function must be a tensor, got %s", i, bind_typename(L, i));
   }
   luaL_buffinit(L, &b);
@@ -132,7 +135,8 @@ static int core_fuse_signature(lua_State *L)
     char text[160];
     const capl_tensor *t = bind_to_handle(L, i)->t;
     size_t used = (size_t)snprintf(text, sizeof text, "%s", capl_dtype_name(t->dtype));
-    for (int d = 0; d < t->ndim; d++) used += (size_t)snprintf(text + used, sizeof text - used, ",%lld", (long long)t->size[d]);
+    for (int d = 0; d < t->ndim; d++)
+      used += (size_t)snprintf(text + used, sizeof text - used, ",%lld", (long long)t->size[d]);
     luaL_addlstring(&b, text, used);
     luaL_addchar(&b, ';');
   }
@@ -155,12 +159,15 @@ static void push_shell(lua_State *L, int i, capl_device *meta)
 static int push_program(lua_State *L, int results)
 {
   const program *p;
-  if (results != 1) return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function returns one tensor, this one %d values", results);
+  if (results != 1)
+    return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function returns one tensor, this one %d values", results);
   if (!bind_to_handle(L, -1))
-    return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function returns a tensor, this one a %s", bind_typename(L, -1));
+    return bind_fail(L, CAPL_EVALUE, "fuse", NULL, "a fused function returns a tensor, this one a %s",
+                     bind_typename(L, -1));
   bind_check(L, program_intern(&trace.draft, need_known(L, "fuse", bind_to_handle(L, -1)->t), &p), "fuse");
   if (p->n > MOST_STEPS)
-    return bind_fail(L, CAPL_EVALUE, "fuse", "fuse it in two parts", "a fused function has at most %d ops, this one %d", MOST_STEPS, p->n);
+    return bind_fail(L, CAPL_EVALUE, "fuse", "fuse it in two parts", "a fused function has at most %d ops, this one %d",
+                     MOST_STEPS, p->n);
   lua_pushstring(L, p->text);
   return 1;
 }
@@ -195,6 +202,7 @@ static int core_fuse_trace(lua_State *L)
 void bind_open_fuse(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"fuse_constant", core_fuse_constant}, {"fuse_tracing", core_fuse_tracing},
-                                       {"fuse_signature", core_fuse_signature}, {"fuse_trace", core_fuse_trace}, {NULL, NULL}};
+                                       {"fuse_signature", core_fuse_signature}, {"fuse_trace", core_fuse_trace},
+                                       {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -48,7 +48,8 @@ static capl_status call_rule(void *user, capl_tensor *const *dy, int n_dy, capl_
   lua_State *L = bind_current.L;
   const lua_rule *rule = user;
   int top = lua_gettop(L), scope;
-  if (!lua_checkstack(L, CAPL_MAX_OUT + MAX_INPUTS + 8)) return CAPL_FAIL(CAPL_ENOMEM, "no room on Lua's stack for a gradient rule");
+  if (!lua_checkstack(L, CAPL_MAX_OUT + MAX_INPUTS + 8))
+    return CAPL_FAIL(CAPL_ENOMEM, "no room on Lua's stack for a gradient rule");
   if (!bind_scope_begin(&scope)) return CAPL_FAIL(CAPL_ESTATE, "scopes are nested too deep");
   lua_rawgeti(L, LUA_REGISTRYINDEX, rule->ref);
   for (int k = 0; k < n_dy; k++) {
@@ -76,9 +77,9 @@ static int read_list(lua_State *L, int i, capl_tensor **out, int most)
   return n;
 }
 
-/* core.with_gradient(inputs, outputs, rule): the outputs, made from the inputs under capl.no_grad, become results of a function
-** whose gradients are rule(dy of each output, nil = none wanted) -> dx of each input, nil = none. Nothing is done where nothing
-** is recorded. */
+/* core.with_gradient(inputs, outputs, rule): the outputs, made from the inputs under capl.no_grad, become results of a
+** function whose gradients are rule(dy of each output, nil = none wanted) -> dx of each input, nil = none. Nothing is
+** done where nothing is recorded. */
 static int core_with_gradient(lua_State *L)
 {
   capl_tensor *in[MAX_INPUTS], *out[CAPL_MAX_OUT];

@@ -1,5 +1,5 @@
-/* hash.c -- SHA-256 of files, for capl's own Lua library: without following links, and without holding a file in memory.
-** SPDX-License-Identifier: Apache-2.0
+/* hash.c -- SHA-256 of files, for capl's own Lua library: without following links, and without holding a file in
+** memory. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -60,8 +60,8 @@ static const char *hash_file(int fd, SHA256_CTX *hash, double *bytes)
   return NULL;
 }
 
-/* sha256_file(folder, name) -> 64 hexadecimal digits, bytes of the file below the folder; or nil and why not: it "is missing",
-** "is a link" … */
+/* sha256_file(folder, name) -> 64 hexadecimal digits, bytes of the file below the folder; or nil and why not: it "is
+** missing", "is a link" … */
 static int sys_sha256_file(lua_State *L)
 {
   const char *folder = bind_check_path(L, 1, CAPL_MAY_READ), *name = bind_check_string(L, 2);
@@ -73,7 +73,8 @@ static int sys_sha256_file(lua_State *L)
   char digest[SHA256_DIGEST_STRING_LENGTH];
   double bytes = 0;
   SHA256Init(&hash);
-  const char *why = fstat(fd, &info) != 0 ? capl_errno_text(errno) : S_ISDIR(info.st_mode) ? "is a folder" : !S_ISREG(info.st_mode) ? "is no file" : NULL;
+  const char *why = fstat(fd, &info) != 0 ? capl_errno_text(errno) : S_ISDIR(info.st_mode) ? "is a folder"
+      : !S_ISREG(info.st_mode) ? "is no file" : NULL;
   if (!why) why = hash_file(fd, &hash, &bytes);
   close(fd);
   if (why) return refuse(L, why);

@@ -7,9 +7,9 @@
 ** LuaJIT: no cost in compiled code, stops within 0.5 ms. Code inside one C call (a long string.rep, a
 ** kernel) is not stopped; ops ask capl_interrupt_pending between each other, long fills of tensors ask base/stop.h.
 **
-** Handlers have a stack of their own: oneDNN's generated sgemm kernels keep their stack pointer in a small buffer of the
-** heap, and a signal's frame, which the kernel of the system writes below the stack pointer, would fall on what lies there.
-** SPDX-License-Identifier: Apache-2.0
+** Handlers have a stack of their own: oneDNN's generated sgemm kernels keep their stack pointer in a small buffer of
+** the heap, and a signal's frame, which the kernel of the system writes below the stack pointer, would fall on what
+** lies there. SPDX-License-Identifier: Apache-2.0
 */
 #include "base/stop.h"
 #include "bind/core/core.h"

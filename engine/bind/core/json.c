@@ -35,12 +35,14 @@ static void push_json(lua_State *L, const cJSON *item)
   }
 }
 
-/* json_decode(text[, name]) -> value; null becomes nil. name: of a file that strangers wrote, which is an object, small and flat;
-** of two equal keys one would win silently, and two readers disagree about what it says: there anything odd is refused. */
+/* json_decode(text[, name]) -> value; null becomes nil. name: of a file that strangers wrote, which is an object, small
+** and flat; of two equal keys one would win silently, and two readers disagree about what it says: there anything odd
+** is refused. */
 static int core_json_decode(lua_State *L)
 {
   const char *text = bind_check_string(L, 1), *name = lua_isnoneornil(L, 2) ? NULL : bind_check_string(L, 2);
-  const json_rules rules = {.name = name, .most_bytes = STRANGE_BYTES, .most_depth = STRANGE_DEPTH, .most_values = STRANGE_VALUES,
+  const json_rules rules = {.name = name, .most_bytes = STRANGE_BYTES, .most_depth = STRANGE_DEPTH,
+                            .most_values = STRANGE_VALUES,
     .unique = true, .no_null = true};
   JSON_OWNED *root = NULL;
   bind_check(L, json_read(name ? &rules : NULL, text, strlen(text), &root), NULL);
@@ -97,14 +99,16 @@ static const name *keys_of(lua_State *L, int i, int *n)
 {
   *n = 0;
   for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), ++*n)
-    if (lua_type(L, -2) != LUA_TSTRING) bind_fail(L, CAPL_EVALUE, NULL, NULL, "JSON keys are strings, not %s", bind_typename(L, lua_gettop(L) - 1));
+    if (lua_type(L, -2) != LUA_TSTRING)
+      bind_fail(L, CAPL_EVALUE, NULL, NULL, "JSON keys are strings, not %s", bind_typename(L, lua_gettop(L) - 1));
   name *names = lua_newuserdata(L, ((size_t)*n + 1) * sizeof *names), *to = names;
   for (lua_pushnil(L); lua_next(L, i); lua_pop(L, 1), to++) to->text = lua_tolstring(L, -2, &to->len);
   qsort(names, (size_t)*n, sizeof *names, by_name);
   return names;
 }
 
-/* Pushes the table in which the entries of the one at i are: library tables that recipes only read have theirs behind them. */
+/* Pushes the table in which the entries of the one at i are: library tables that recipes only read have theirs behind
+** them. */
 static void push_entries(lua_State *L, int i)
 {
   if (luaL_getmetafield(L, i, "__metatable")) {
@@ -140,7 +144,9 @@ static void write_value(writer *w, int i, int indent, int depth)
   lua_State *L = w->L;
   size_t len;
   luaL_checkstack(L, 8, "JSON nested too deeply");
-  if (depth > DEEPEST) bind_fail(L, CAPL_EVALUE, NULL, "does a table hold itself?", "JSON holds at most %d tables within each other", DEEPEST);
+  if (depth > DEEPEST)
+    bind_fail(L, CAPL_EVALUE, NULL, "does a table hold itself?", "JSON holds at most %d tables within each other",
+              DEEPEST);
   switch (lua_type(L, i)) {
   case LUA_TSTRING: json_put_text(w->out, lua_tolstring(L, i, &len), lua_objlen(L, i)); break;
   case LUA_TNUMBER: json_put_number(w->out, lua_tonumber(L, i), w->digits); break;
@@ -152,8 +158,9 @@ static void write_value(writer *w, int i, int indent, int depth)
   }
 }
 
-/* json_encode(value[, lines[, digits]]) -> text. Tables with a first element are lists, others objects, with their keys in order: equal
-** values give equal texts. lines: a line for each key; digits: of each number, as many as it takes unless said. */
+/* json_encode(value[, lines[, digits]]) -> text. Tables with a first element are lists, others objects, with their keys
+** in order: equal values give equal texts. lines: a line for each key; digits: of each number, as many as it takes
+** unless said. */
 static int core_json_encode(lua_State *L)
 {
   __attribute__((cleanup(writer_release))) writer w = {.L = L, .digits = (int)luaL_optinteger(L, 3, 0)};

@@ -1,9 +1,9 @@
 /* limits.c -- what of the machine a recipe may take: the heap of Lua, and the bytes it prints and writes.
 **
 ** Whoever passes a limit is stopped like by Ctrl-C, at the next instruction and through every pcall, with an error that
-** names the limit. The heap has two: beyond the first, garbage is collected, and what is left decides; beyond twice of it
-** no memory is given, and who asks again and again ends the process: LuaJIT does not survive running out of memory for long.
-** SPDX-License-Identifier: Apache-2.0
+** names the limit. The heap has two: beyond the first, garbage is collected, and what is left decides; beyond twice of
+** it no memory is given, and who asks again and again ends the process: LuaJIT does not survive running out of memory
+** for long. SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/core.h"
 
@@ -41,8 +41,8 @@ static void heap_error(void)
   capl_error_hint("numbers in bulk belong into tensors; --- needs: memory=SIZE in the recipe's header asks for more");
 }
 
-/* At the stop: whether there is too much when all garbage has gone. Once there was, the stop goes on to its end, though what it
-** leaves behind becomes garbage. */
+/* At the stop: whether there is too much when all garbage has gone. Once there was, the stop goes on to its end, though
+** what it leaves behind becomes garbage. */
 static bool heap_stands(lua_State *L)
 {
   if (!L) return heap.asked = heap.told = false;
@@ -55,7 +55,8 @@ static bool heap_stands(lua_State *L)
 /* Beyond the second limit. Lua makes an error of it; the stop, which is asked for, follows. */
 static void *refuse(void)
 {
-  static const char text[] = "\ncapl: the recipe's own tables and texts take more than it may have, and it does not stop\n";
+  static const char text[] = "\ncapl: the recipe's own tables and texts take more than it may have, and it does not "
+                             "stop\n";
   if (++heap.refused < REFUSALS) return NULL;
   capl_sys_bar_leave();
   if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);

@@ -1,7 +1,7 @@
 /* locals.c -- the local names of a recipe's functions: copied when they end or fail, read and set while they wait.
 **
-** Nothing of this costs a run that nobody looks at: frames are kept only after frames_keep, and then copied only where an
-** error is raised, once, and where the main chunk returns, by a hook that is taken away there.
+** Nothing of this costs a run that nobody looks at: frames are kept only after frames_keep, and then copied only where
+** an error is raised, once, and where the main chunk returns, by a hook that is taken away there.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/locals.h"
@@ -66,7 +66,8 @@ static void add_name(lua_State *L, const char *name, int *n)
   lua_rawseti(L, -3, *n);
 }
 
-/* Pushes {where, name, names = list, values = list, n}: locals in their order, then what the function has from outside. */
+/* Pushes {where, name, names = list, values = list, n}: locals in their order, then what the function has from
+** outside. */
 static void push_copy(lua_State *L, lua_Debug *ar)
 {
   int n = 0;
@@ -106,8 +107,8 @@ static void push_copies(lua_State *L)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Whether the error on top needs no copies: it has them, or holds memory that is about to be needed, or comes after Ctrl-C, on
-** the way to the end. */
+/* Whether the error on top needs no copies: it has them, or holds memory that is about to be needed, or comes after
+** Ctrl-C, on the way to the end. */
 static bool is_noted(lua_State *L)
 {
   int top = lua_gettop(L);
@@ -201,7 +202,8 @@ static void on_return(lua_State *L, lua_Debug *ar)
   lua_setfield(L, LUA_REGISTRYINDEX, KEPT);
 }
 
-/* frames_keep(f): keeps those of every error from now on, and that of f, the main chunk about to be called, at its return. */
+/* frames_keep(f): keeps those of every error from now on, and that of f, the main chunk about to be called, at its
+** return. */
 static int frames_keep(lua_State *L)
 {
   luaL_checktype(L, 1, LUA_TFUNCTION);
@@ -214,8 +216,8 @@ static int frames_keep(lua_State *L)
   return 0;
 }
 
-/* frames_kept() -> list of {where, name, names, values, n}, the innermost first, with error and interrupt; nil: none. No more are
-** kept from now on. */
+/* frames_kept() -> list of {where, name, names, values, n}, the innermost first, with error and interrupt; nil: none.
+** No more are kept from now on. */
 static int frames_kept(lua_State *L)
 {
   keeping = false;
@@ -233,8 +235,8 @@ static int depth_of(lua_State *L)
   return n;
 }
 
-/* frames_live() -> list of {where, name, depth} of the thread that calls, innermost first. depth counts from its bottom, so
-** that it stays the same while others call and return above. */
+/* frames_live() -> list of {where, name, depth} of the thread that calls, innermost first. depth counts from its
+** bottom, so that it stays the same while others call and return above. */
 static int frames_live(lua_State *L)
 {
   lua_Debug ar;
@@ -314,8 +316,8 @@ static int frames_get(lua_State *L)
   return 2;
 }
 
-/* frames_set(thread, depth, name, value) -> whether there is such a name. Compiled code may hold the former value of what was
-** never assigned, so it is compiled anew. */
+/* frames_set(thread, depth, name, value) -> whether there is such a name. Compiled code may hold the former value of
+** what was never assigned, so it is compiled anew. */
 static int frames_set(lua_State *L)
 {
   lua_Debug ar;
@@ -363,8 +365,8 @@ static int frames_names(lua_State *L)
 
 void capl_frames_add(lua_State *L)
 {
-  static const luaL_Reg functions[] = {{"frames_keep", frames_keep}, {"frames_kept", frames_kept}, {"frames_live", frames_live},
-                                       {"frames_get", frames_get},   {"frames_set", frames_set},   {"frames_names", frames_names},
-                                       {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"frames_keep", frames_keep}, {"frames_kept", frames_kept},
+                                       {"frames_live", frames_live}, {"frames_get", frames_get},
+                                       {"frames_set", frames_set},   {"frames_names", frames_names}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -12,8 +12,8 @@
 /* Adds frames_keep, frames_kept, frames_live, frames_get and frames_set to the table on the stack. */
 void capl_frames_add(lua_State *L);
 
-/* lua_pcall of the engine's own functions that put something back after an error and raise it again: where frames are kept,
-** those of the error are, before they are gone. */
+/* lua_pcall of the engine's own functions that put something back after an error and raise it again: where frames are
+** kept, those of the error are, before they are gone. */
 int bind_pcall(lua_State *L, int nargs, int nresults);
 
 /* In a handler of errors, with the error on top: keeps the frames, unless they are those of the same error already. */

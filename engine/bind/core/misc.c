@@ -117,8 +117,8 @@ static int core_device_info(lua_State *L)
   return 1;
 }
 
-/* core.precision(given[, device]) -> name, dtype of autocast, reason of "auto" or nil; of the default device if none is given.
-** device false: only whether there is such a name. */
+/* core.precision(given[, device]) -> name, dtype of autocast, reason of "auto" or nil; of the default device if none is
+** given. device false: only whether there is such a name. */
 static int core_precision(lua_State *L)
 {
   capl_device *device = default_device(L);
@@ -140,7 +140,8 @@ static int core_precision(lua_State *L)
 static int check_mark(lua_State *L, int i)
 {
   int64_t slot = bind_check_int(L, i);
-  if (slot < 0 || slot >= CAPL_MARKS) bind_arg_error(L, i, "a slot from 0 to %d expected, got %lld", CAPL_MARKS - 1, (long long)slot);
+  if (slot < 0 || slot >= CAPL_MARKS)
+    bind_arg_error(L, i, "a slot from 0 to %d expected, got %lld", CAPL_MARKS - 1, (long long)slot);
   return (int)slot;
 }
 
@@ -210,12 +211,14 @@ uint64_t bind_next_stream(void)
   return bind_current.stream_owner + bind_current.streams++;
 }
 
-/* core.stream_owner([number]) -> whose random streams are opened from now on: 0 before training, then a rank or shard */
+/* core.stream_owner([number]) -> whose random streams are opened from now on: 0 before training, then a rank or
+** shard */
 static int core_stream_owner(lua_State *L)
 {
   if (!lua_isnoneornil(L, 1)) {
     int64_t owner = bind_check_int(L, 1);
-    if (owner < 0 || owner >= OWNERS) return bind_arg_error(L, 1, "an owner of streams is 0 to %d, got %lld", OWNERS - 1, (long long)owner);
+    if (owner < 0 || owner >= OWNERS)
+      return bind_arg_error(L, 1, "an owner of streams is 0 to %d, got %lld", OWNERS - 1, (long long)owner);
     bind_current.stream_owner = (uint64_t)owner << OWNER_BITS;
   }
   lua_pushnumber(L, (lua_Number)(bind_current.stream_owner >> OWNER_BITS));
@@ -266,7 +269,8 @@ static int core_memory_limit(lua_State *L)
   capl_device *device = bind_opt_device(L, 2);
   int64_t most = (int64_t)bind_tensor_limit(device);
   if (bytes < 0) return bind_arg_error(L, 1, "bytes from 0 on, got %lld", (long long)bytes);
-  if (most && bytes > most) return bind_arg_error(L, 1, "at most %lld bytes are this recipe's, got %lld", (long long)most, (long long)bytes);
+  if (most && bytes > most)
+    return bind_arg_error(L, 1, "at most %lld bytes are this recipe's, got %lld", (long long)most, (long long)bytes);
   capl_memory_limit_set(device, (size_t)(bytes || !most ? bytes : most));
   return 0;
 }

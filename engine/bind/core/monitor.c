@@ -1,4 +1,5 @@
-/* monitor.c -- the machine's figures for Lua: core.monitor. What users call is lua/capl/train/callbacks/monitor.lua on top of it.
+/* monitor.c -- the machine's figures for Lua: core.monitor. What users call is lua/capl/train/callbacks/monitor.lua on
+** top of it.
 **
 ** A monitor is a userdata with methods; closing it, or collecting it, ends its thread.
 ** SPDX-License-Identifier: Apache-2.0
@@ -68,7 +69,8 @@ static int open_monitor(lua_State *L)
   luaL_getmetatable(L, MONITOR_TYPE);
   lua_setmetatable(L, -2);
   if (find_gpu(L, 2, &o.gpu) != CAPL_OK) snprintf(why, sizeof why, "%s", capl_error_last()->message);
-  if (process && monitor_process_open(pid, root, &o.process) != CAPL_OK) return monitor_gpu_close(o.gpu), nil_and_error(L);
+  if (process && monitor_process_open(pid, root, &o.process) != CAPL_OK)
+    return monitor_gpu_close(o.gpu), nil_and_error(L);
   if (monitor_open(&o, &box->m) != CAPL_OK) return nil_and_error(L);
   lua_pushstring(L, *why ? why : NULL);
   return 2;
@@ -146,8 +148,8 @@ static int new_window(lua_State *L)
   return 1;
 }
 
-/* monitor:take(window[, keep]) -> samples, {power_w = mean, …, energy_wh, energy_from, throttle}, {least}, {most}, seconds.
-** The window begins anew unless keep is true. */
+/* monitor:take(window[, keep]) -> samples, {power_w = mean, …, energy_wh, energy_from, throttle}, {least}, {most},
+** seconds. The window begins anew unless keep is true. */
 static int take(lua_State *L)
 {
   monitor_figures f;
@@ -160,7 +162,8 @@ static int take(lua_State *L)
   set_figures(L, f.mean);
   set_throttle(L, f.throttle);
   set_known(L, "energy_wh", f.energy_j / 3600);
-  if (!isnan(f.energy_j)) lua_pushstring(L, f.energy_counted ? "counted" : "estimated"), lua_setfield(L, -2, "energy_from");
+  if (!isnan(f.energy_j))
+    lua_pushstring(L, f.energy_counted ? "counted" : "estimated"), lua_setfield(L, -2, "energy_from");
   lua_newtable(L), set_figures(L, f.least);
   lua_newtable(L), set_figures(L, f.most);
   lua_pushnumber(L, f.seconds);
@@ -209,8 +212,9 @@ static void set_names(lua_State *L)
 
 void bind_open_monitor(lua_State *L)
 {
-  static const luaL_Reg methods[] = {{"close", close_monitor}, {"sample", sample}, {"window", new_window}, {"take", take},
-                                     {"event", next_event},    {"cost", cost},     {"gpu", gpu},           {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"close", close_monitor}, {"sample", sample}, {"window", new_window},
+                                     {"take", take}, {"event", next_event},    {"cost", cost},     {"gpu", gpu},
+                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"open", open_monitor}, {"gpus", count_gpus}, {NULL, NULL}};
   luaL_newmetatable(L, MONITOR_TYPE);
   lua_newtable(L);

@@ -225,7 +225,8 @@ static void push_dtypes(lua_State *L, uint32_t dtypes)
   luaL_pushresult(&words);
 }
 
-/* has = {ref = true, cpu = true}: who has a kernel of its own; views need none. GPUs are not asked: core.kernels does. */
+/* has = {ref = true, cpu = true}: who has a kernel of its own; views need none. GPUs are not asked: core.kernels
+** does. */
 static void push_backends(lua_State *L, const capl_op *op, capl_op_id id)
 {
   const capl_backend_facts *is;
@@ -251,8 +252,8 @@ static int core_backends(lua_State *L)
   return 1;
 }
 
-/* core.kernels(backend) -> {op = "f32 bf16"}: its own kernels and the dtypes they compute in, nil for a backend that only
-** knows shapes. nil and a sentence when it cannot be loaded. No device is opened. */
+/* core.kernels(backend) -> {op = "f32 bf16"}: its own kernels and the dtypes they compute in, nil for a backend that
+** only knows shapes. nil and a sentence when it cannot be loaded. No device is opened. */
 static int core_kernels(lua_State *L)
 {
   const capl_backend *backend;
@@ -313,5 +314,6 @@ void bind_open_ops(lua_State *L)
     lua_setfield(L, -2, op->name);
   }
   lua_setfield(L, -2, "op");
-  luaL_register(L, NULL, (const luaL_Reg[]){{"ops", core_ops}, {"backends", core_backends}, {"kernels", core_kernels}, {NULL, NULL}});
+  luaL_register(L, NULL, (const luaL_Reg[]){{"ops", core_ops}, {"backends", core_backends}, {"kernels", core_kernels},
+                                            {NULL, NULL}});
 }

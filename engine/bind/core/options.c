@@ -104,7 +104,8 @@ static int refuse(lua_State *L, const char *op, int i, const bind_option_spec *s
 {
   words got;
   if (lua_type(L, -1) == LUA_TNUMBER) snprintf(got.text, sizeof got.text, "%s", show_number(lua_tonumber(L, -1)).text);
-  else if (lua_type(L, -1) == LUA_TSTRING && spec->kind == OPTION_WORD) snprintf(got.text, sizeof got.text, "\"%.100s\"", lua_tostring(L, -1));
+  else if (lua_type(L, -1) == LUA_TSTRING && spec->kind == OPTION_WORD)
+    snprintf(got.text, sizeof got.text, "\"%.100s\"", lua_tostring(L, -1));
   else snprintf(got.text, sizeof got.text, "%s", bind_typename(L, -1));
   return fail(L, op, i, "%s must be %s, got %s", spec->name, allowed(spec).text, got.text);
 }

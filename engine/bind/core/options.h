@@ -14,7 +14,8 @@
 
 #include "bind/core/core.h"
 
-typedef enum { OPTION_OTHER, OPTION_WHOLE, OPTION_NUMBER, OPTION_BOOL, OPTION_TEXT, OPTION_PATH, OPTION_WORD } bind_option_kind;
+typedef enum { OPTION_OTHER, OPTION_WHOLE, OPTION_NUMBER, OPTION_BOOL, OPTION_TEXT, OPTION_PATH,
+              OPTION_WORD } bind_option_kind;
 
 typedef struct {
   const char *name;
@@ -26,17 +27,22 @@ typedef struct {
 } bind_option_spec;         /* a list is ended by BIND_END */
 
 #define BIND_MEMBER(type, member) .at = offsetof(type, member), .size = sizeof(((type *)0)->member)
-#define BIND_WHOLE(type, member) .kind = OPTION_WHOLE, BIND_MEMBER(type, member)   /* integers of any size, from min to max */
-#define BIND_NUMBER(type, member) .kind = OPTION_NUMBER, BIND_MEMBER(type, member) /* float or double, from min to max */
+/* integers of any size, from min to max */
+#define BIND_WHOLE(type, member) .kind = OPTION_WHOLE, BIND_MEMBER(type, member)
+/* float or double, from min to max */
+#define BIND_NUMBER(type, member) .kind = OPTION_NUMBER, BIND_MEMBER(type, member)
 #define BIND_BOOL(type, member) .kind = OPTION_BOOL, BIND_MEMBER(type, member)
-#define BIND_TEXT(type, member) .kind = OPTION_TEXT, BIND_MEMBER(type, member)     /* const char *, borrowed from the table */
+/* const char *, borrowed from the table */
+#define BIND_TEXT(type, member) .kind = OPTION_TEXT, BIND_MEMBER(type, member)
 #define BIND_PATH(type, member) .kind = OPTION_PATH, BIND_MEMBER(type, member)     /* likewise */
-#define BIND_WORD(type, member) .kind = OPTION_WORD, BIND_MEMBER(type, member)     /* an enum: the word's position in words */
-#define BIND_OTHER .kind = OPTION_OTHER                                      /* known by name; its reader is elsewhere */
+/* an enum: the word's position in words */
+#define BIND_WORD(type, member) .kind = OPTION_WORD, BIND_MEMBER(type, member)
+/* known by name; its reader is elsewhere */
+#define BIND_OTHER .kind = OPTION_OTHER
 #define BIND_END {.name = NULL}
 
-/* Reads the options table at i, which may be absent, into the structure at out; what is not given stays as it is there. Raises
-** for other names, types and ranges: "data.loader: batch must be a whole number from 1 to 1048576, got 0". */
+/* Reads the options table at i, which may be absent, into the structure at out; what is not given stays as it is there.
+** Raises for other names, types and ranges: "data.loader: batch must be a whole number from 1 to 1048576, got 0". */
 void bind_read_options(lua_State *L, const char *op, int i, const bind_option_spec *spec, void *out);
 /* One of them, without a look at other names. */
 void bind_read_option(lua_State *L, const char *op, int i, const bind_option_spec *spec, void *out);

@@ -1,8 +1,8 @@
 /* process.c -- children for commands that run recipes in processes of their own: capl sweep, capl bench --ab.
 **
 ** A child is this program again, in a process group of its own: Ctrl-C at the terminal reaches the parent alone, which
-** then ends its children as it likes. A parent that dies, however it dies, ends them too. What they print goes to a file.
-** SPDX-License-Identifier: Apache-2.0
+** then ends its children as it likes. A parent that dies, however it dies, ends them too. What they print goes to a
+** file. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -244,7 +244,8 @@ static double resident(const char *name, pid_t group)
   text[n] = '\0';
   const char *rest = strrchr(text, ')'); /* the name before it may hold blanks */
   if (!rest || sscanf(rest + 1, " %*c %*d %d", &found_group) != 1 || found_group != group) return 0;
-  if (sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %*u %ld", &pages) != 1)
+  if (sscanf(rest + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %*u %ld",
+             &pages) != 1)
     return 0;
   return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
@@ -324,11 +325,11 @@ static int sys_cpu_list(lua_State *L)
 void capl_sys_add_processes(lua_State *L)
 {
   static const luaL_Reg methods[] = {
-    {"poll", process_poll}, {"stop", process_stop}, {"kill", process_kill}, {"pid", process_pid}, {"memory", process_memory},
-    {"__gc", process_gc}, {NULL, NULL}};
+    {"poll", process_poll}, {"stop", process_stop}, {"kill", process_kill}, {"pid", process_pid},
+    {"memory", process_memory}, {"__gc", process_gc}, {NULL, NULL}};
   static const luaL_Reg functions[] = {
-    {"spawn", sys_spawn}, {"sleep", sys_sleep}, {"memory_available", sys_memory_available}, {"memory_total", sys_memory_total},
-    {"cpu_list", sys_cpu_list}, {NULL, NULL}};
+    {"spawn", sys_spawn}, {"sleep", sys_sleep}, {"memory_available", sys_memory_available},
+    {"memory_total", sys_memory_total}, {"cpu_list", sys_cpu_list}, {NULL, NULL}};
   luaL_newmetatable(L, PROCESS_TYPE);
   luaL_setfuncs(L, methods, 0);
   lua_pushvalue(L, -1);

@@ -55,8 +55,9 @@ static int64_t place_of(const capl_tensor *t, int64_t i, int64_t *at)
   return place;
 }
 
-/* core.outside(tensor, low, high) -> the first value below low or above high, its indices from 1; nil when there is none, and
-** for tensors in memory of a GPU, for which a loss is NaN then: the host does not wait for them. Reads, records nothing. */
+/* core.outside(tensor, low, high) -> the first value below low or above high, its indices from 1; nil when there is
+** none, and for tensors in memory of a GPU, for which a loss is NaN then: the host does not wait for them. Reads,
+** records nothing. */
 static int core_outside(lua_State *L)
 {
   const capl_tensor *t = bind_check_tensor(L, 1);

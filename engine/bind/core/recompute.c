@@ -44,7 +44,8 @@ static capl_status take_results(lua_State *L, int first, capl_tensor **out, int 
       continue;
     }
     while (k-- > 0) capl_tensor_unref(out[k]), out[k] = NULL;
-    return CAPL_FAIL(CAPL_EVALUE, "checkpoint: its function returns tensors alone, got %s", bind_typename(L, first + k + 1));
+    return CAPL_FAIL(CAPL_EVALUE, "checkpoint: its function returns tensors alone, got %s",
+                     bind_typename(L, first + k + 1));
   }
   return CAPL_OK;
 }
@@ -64,7 +65,10 @@ static capl_status check_results(const call_again *c, capl_tensor *const *out, i
   for (int k = 0; k < n; k++) {
     bool same = c->result[k].ndim == out[k]->ndim && c->result[k].dtype == out[k]->dtype;
     for (int d = 0; same && d < out[k]->ndim; d++) same = c->result[k].size[d] == out[k]->size[d];
-    if (!same) return CAPL_FAIL(CAPL_ESTATE, "checkpoint: result %d of its function has another shape or dtype when it is called again", k + 1);
+    if (!same)
+      return CAPL_FAIL(CAPL_ESTATE,
+                       "checkpoint: result %d of its function has another shape or dtype when it is called again",
+                       k + 1);
   }
   return CAPL_OK;
 }
@@ -152,8 +156,8 @@ static call_again *remember(lua_State *L, int n_args, uint64_t streams, capl_ten
   return c;
 }
 
-/* Calls runner(false, fn, …), whose copies lie on top, without recording -> pcall's status; *wanted: something in it wants
-** a gradient. */
+/* Calls runner(false, fn, …), whose copies lie on top, without recording -> pcall's status; *wanted: something in it
+** wants a gradient. */
 static int run_first(lua_State *L, int n_args, bool *wanted)
 {
   bool outer = capl_grad_note(true);
@@ -189,13 +193,14 @@ static capl_status record(lua_State *L, int n_args, uint64_t streams, capl_tenso
 
 static void check_arguments(lua_State *L, int n_args)
 {
-  if (n_args > MAX_ARGS) bind_fail(L, CAPL_EVALUE, "checkpoint", NULL, "at most %d arguments, got %d", MAX_ARGS, n_args);
+  if (n_args > MAX_ARGS)
+    bind_fail(L, CAPL_EVALUE, "checkpoint", NULL, "at most %d arguments, got %d", MAX_ARGS, n_args);
   for (int i = 3; i <= n_args + 2; i++)
     if (bind_to_handle(L, i)) bind_check_tensor(L, i);
 }
 
-/* core.recompute(runner, fn, …) -> what runner(false, fn, …) gives, tensors alone. In the backward pass runner(true, fn, …)
-** is called with the same arguments, random streams and autocast. Plain where nothing is recorded. */
+/* core.recompute(runner, fn, …) -> what runner(false, fn, …) gives, tensors alone. In the backward pass runner(true,
+** fn, …) is called with the same arguments, random streams and autocast. Plain where nothing is recorded. */
 static int core_recompute(lua_State *L)
 {
   bind_check_function(L, 1);
@@ -211,7 +216,8 @@ static int core_recompute(lua_State *L)
   uint64_t streams = bind_current.streams;
   capl_tensor *out[CAPL_MAX_OUT] = {NULL};
   bool wanted;
-  if (!bind_scope_begin(&scope)) return bind_fail(L, CAPL_ESTATE, "checkpoint", NULL, "checkpoints and scopes are nested too deep");
+  if (!bind_scope_begin(&scope))
+    return bind_fail(L, CAPL_ESTATE, "checkpoint", NULL, "checkpoints and scopes are nested too deep");
   if (run_first(L, n_args, &wanted) != 0) return bind_scope_end(scope), lua_error(L);
   int n_out = lua_gettop(L) - base;
   capl_status status = n_out >= 1 && n_out <= CAPL_MAX_OUT

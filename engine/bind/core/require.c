@@ -83,7 +83,8 @@ static int open_beneath(const char *folder, const char *file)
 {
   int at = open(*folder ? folder : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (at < 0) return -1;
-  struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+  struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK,
+                         .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
   int fd = (int)syscall(SYS_openat2, at, file, &how, sizeof how);
   if (fd < 0 && (errno == ENOSYS || errno == EPERM)) fd = open_without_links(at, file);
   int cause = errno;
@@ -107,7 +108,8 @@ static void push_text(lua_State *L, int fd, const char *folder, const char *file
   else if (info.st_size > TEXT_MOST) why = "it is too large for a text of Lua";
   if (why) close(fd), cannot_read(L, folder, file, why);
   char *text = lua_newuserdata(L, (size_t)info.st_size + 1);
-  for (ssize_t got; n < (size_t)info.st_size && (got = read(fd, text + n, (size_t)info.st_size - n)) > 0;) n += (size_t)got;
+  for (ssize_t got; n < (size_t)info.st_size && (got = read(fd, text + n, (size_t)info.st_size - n)) > 0;)
+    n += (size_t)got;
   close(fd);
   lua_pushlstring(L, text, n);
   lua_remove(L, -2);
@@ -128,8 +130,10 @@ static void find_text(lua_State *L, const char *folder, const char *name, char *
     if (errno == EXDEV || errno == ELOOP) cannot_read(L, folder, file, "a link in it leads out of the recipe's folder");
     if (errno != ENOENT && errno != ENOTDIR) cannot_read(L, folder, file, capl_errno_text(errno));
   }
-  bind_fail(L, CAPL_EIO, "require", "a recipe's modules are text files beside it; io, os, ffi and debug do not exist in recipes",
-            "there is no module '%s': neither %s.lua nor %s/init.lua is in %s", name, path, path, *folder ? folder : "this folder");
+  bind_fail(L, CAPL_EIO, "require",
+            "a recipe's modules are text files beside it; io, os, ffi and debug do not exist in recipes",
+            "there is no module '%s': neither %s.lua nor %s/init.lua is in %s", name, path, path,
+            *folder ? folder : "this folder");
 }
 
 /* ---- require --------------------------------------------------------------------------------- */
@@ -159,7 +163,8 @@ static void push_required(lua_State *L)
   lua_setfield(L, LUA_REGISTRYINDEX, REQUIRED);
 }
 
-/* The name of a module while it runs: whoever requires it then requires himself. A light userdata is no value of Lua's. */
+/* The name of a module while it runs: whoever requires it then requires himself. A light userdata is no value of
+** Lua's. */
 static void set_running(lua_State *L, const char *name, bool running)
 {
   if (running) lua_pushlightuserdata(L, (void *)REQUIRED);
@@ -186,7 +191,8 @@ int bind_recipe_require(lua_State *L)
   if (!is_name(name)) return bad_name(L, name);
   push_required(L);
   lua_getfield(L, 2, name);
-  if (lua_islightuserdata(L, -1)) return bind_fail(L, CAPL_ESTATE, "require", NULL, "module '%s' requires itself", name);
+  if (lua_islightuserdata(L, -1))
+    return bind_fail(L, CAPL_ESTATE, "require", NULL, "module '%s' requires itself", name);
   if (!lua_isnil(L, -1)) return 1;
   set_running(L, name, true);
   lua_pushcfunction(L, call_run);

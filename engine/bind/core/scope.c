@@ -95,8 +95,8 @@ static void set_tf32(lua_State *L, bool on)
   if (device->backend->set_switch) bind_check(L, capl_device_switch(device, "tf32", on), "autocast");
 }
 
-/* core.autocast(dtype, tf32, fn, …) -> fn's results; dtype: "bf16", "f16", or "f32" for off. tf32 holds on after fn, for
-** its backward pass, until the next autocast; inside another autocast that one's comes back. */
+/* core.autocast(dtype, tf32, fn, …) -> fn's results; dtype: "bf16", "f16", or "f32" for off. tf32 holds on after fn,
+** for its backward pass, until the next autocast; inside another autocast that one's comes back. */
 static int core_autocast(lua_State *L)
 {
   static int nested;

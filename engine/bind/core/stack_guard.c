@@ -1,8 +1,8 @@
 /* stack_guard.c -- calls of Lua through C that nest without end: the stack of the system ends before Lua's own limits.
 **
-** LuaJIT counts its own stack, not the system's: functions called by gsub, sort or coroutines within each other use that up
-** first. So the worker takes more of it than programs get, and where that ends too the process ends with a sentence.
-** SPDX-License-Identifier: Apache-2.0
+** LuaJIT counts its own stack, not the system's: functions called by gsub, sort or coroutines within each other use
+** that up first. So the worker takes more of it than programs get, and where that ends too the process ends with a
+** sentence. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <signal.h>

@@ -52,7 +52,8 @@ void capl_bind_stop_compiler(lua_State *L)
 {
   state.compiles = false;
   luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
-  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* a call of its own: with this flag it does nothing else */
+  luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_FLUSH); /* a call of its own: with this flag it does nothing
+                                                                ** else */
 }
 
 /* ---- library modules ------------------------------------------------------------------------- */
@@ -221,7 +222,8 @@ static int core_modules(lua_State *L)
 static void open_core(lua_State *L)
 {
   static const luaL_Reg own[] = {
-      {"set_metatable", core_set_metatable}, {"has_module", core_has_module}, {"source", core_source}, {"modules", core_modules}, {NULL, NULL}};
+      {"set_metatable", core_set_metatable}, {"has_module", core_has_module}, {"source", core_source},
+      {"modules", core_modules}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, own, 0);
   capl_count_from(1); /* dims and places, in every message */
@@ -310,8 +312,8 @@ static void open_standard(lua_State *L, lua_CFunction open, const char *name)
   lua_call(L, 1, 0);
 }
 
-/* Notes whether the LuaJIT that runs is the one whose bytecode is embedded: it may have been replaced since the build, and
-** capl.so is loaded by programs that have their own. */
+/* Notes whether the LuaJIT that runs is the one whose bytecode is embedded: it may have been replaced since the build,
+** and capl.so is loaded by programs that have their own. */
 static void set_bytecode(lua_State *L)
 {
   lua_getglobal(L, "jit");
@@ -366,7 +368,8 @@ static int panic(lua_State *L)
 {
   const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "an error that nothing catches";
   fprintf(stderr, "capl: %s\n", text);
-  if (strcmp(text, "not enough memory") == 0) fputs("  hint: the machine is out of memory, or ulimit -v is too low\n", stderr);
+  if (strcmp(text, "not enough memory") == 0)
+    fputs("  hint: the machine is out of memory, or ulimit -v is too low\n", stderr);
   return 0;
 }
 

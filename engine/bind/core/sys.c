@@ -112,8 +112,8 @@ static int put_raw(lua_State *L, FILE *file)
   return 0;
 }
 
-/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b. So does whoever reads errors, or what a
-** recipe has printed, elsewhere: those end in a terminal, too. */
+/* Names of files and labels may hold commands to a terminal; it gets to see them as \x1b. So does whoever reads errors,
+** or what a recipe has printed, elsewhere: those end in a terminal, too. */
 static int put(lua_State *L, FILE *file)
 {
   size_t n;
@@ -136,8 +136,8 @@ static int sys_draw(lua_State *L) { return put_raw(L, stdout); }
 static int sys_out(lua_State *L) { return put(L, stdout); }
 static int sys_err(lua_State *L) { return put(L, stderr); }
 
-/* mute(true): standard output goes nowhere until mute(false); mute("stderr"): to standard error. For commands whose own output
-** is for machines. */
+/* mute(true): standard output goes nowhere until mute(false); mute("stderr"): to standard error. For commands whose own
+** output is for machines. */
 static int sys_mute(lua_State *L)
 {
   static int kept = -1;
@@ -235,13 +235,15 @@ static int sys_kind(lua_State *L)
   return 1;
 }
 
-/* stamp(path) -> a text that changes when the file does, "unreadable" when it cannot be looked at, nil when there is none; cheap */
+/* stamp(path) -> a text that changes when the file does, "unreadable" when it cannot be looked at, nil when there is
+** none; cheap */
 static int sys_stamp(lua_State *L)
 {
   struct stat info;
   char text[96];
   const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
-  if (stat(path, &info) != 0) return lstat(path, &info) != 0 && errno == ENOENT ? 0 : (lua_pushliteral(L, "unreadable"), 1);
+  if (stat(path, &info) != 0)
+    return lstat(path, &info) != 0 && errno == ENOENT ? 0 : (lua_pushliteral(L, "unreadable"), 1);
   snprintf(text, sizeof text, "%lld.%09ld %lld %llu", (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec,
            (long long)info.st_size, (unsigned long long)info.st_ino);
   lua_pushstring(L, text);
@@ -279,7 +281,8 @@ static int sys_mkdir_new(lua_State *L)
 
 enum { READ_FIRST = 16384, READ_MOST = 512 << 20 }; /* bytes that a text of this library may have */
 
-/* What has no end, or waits for somebody to write, is no file to read; standard input is asked for by its name, and waited for. */
+/* What has no end, or waits for somebody to write, is no file to read; standard input is asked for by its name, and
+** waited for. */
 static bool is_readable(int fd, const char *path, const struct stat *info)
 {
   bool asked = strcmp(path, "/dev/stdin") == 0;
@@ -289,7 +292,8 @@ static bool is_readable(int fd, const char *path, const struct stat *info)
   return flags >= 0 && fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) == 0;
 }
 
-/* Pushes all bytes up to READ_MOST; the buffer is Lua's, so that an error of memory loses nothing. -> nothing is wrong */
+/* Pushes all bytes up to READ_MOST; the buffer is Lua's, so that an error of memory loses nothing. -> nothing is
+** wrong */
 static bool read_rest(lua_State *L, int fd, size_t size)
 {
   char *text = lua_newuserdata(L, size);
@@ -316,12 +320,13 @@ static int read_fail(lua_State *L, const char *path, const struct stat *info)
   }
   if (errno != EFBIG) return fail(L, "read", path);
   lua_pushnil(L);
-  lua_pushfstring(L, "cannot read %s: it has %f bytes, more than the %d that make sense here", path, (double)info->st_size, READ_MOST);
+  lua_pushfstring(L, "cannot read %s: it has %f bytes, more than the %d that make sense here", path,
+                  (double)info->st_size, READ_MOST);
   return 2;
 }
 
-/* lock(folder) -> false when another process holds it. Held until this process ends, however it does, or locks another one;
-** where a file system knows no locks, everybody gets one. */
+/* lock(folder) -> false when another process holds it. Held until this process ends, however it does, or locks another
+** one; where a file system knows no locks, everybody gets one. */
 static int sys_lock(lua_State *L)
 {
   static int held = -1;
@@ -341,7 +346,8 @@ static int sys_read(lua_State *L)
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
   if (fd < 0) return fail(L, "read", path);
   bool fine = fstat(fd, &info) == 0 && is_readable(fd, path, &info);
-  if (fine && last > 0 && last < (double)info.st_size) fine = lseek(fd, -(off_t)last, SEEK_END) >= 0, info.st_size = (off_t)last;
+  if (fine && last > 0 && last < (double)info.st_size)
+    fine = lseek(fd, -(off_t)last, SEEK_END) >= 0, info.st_size = (off_t)last;
   if (fine && info.st_size > READ_MOST) fine = false, errno = EFBIG;
   fine = fine && read_rest(L, fd, info.st_size > 0 ? (size_t)info.st_size + 1 : READ_FIRST);
   int cause = errno;
@@ -371,8 +377,8 @@ static int sys_write(lua_State *L)
   return 2;
 }
 
-/* append(path, text[, sync]) -> true: all of it or nothing, so that a file of lines never ends within one. sync: it is on the
-** disk when this returns. */
+/* append(path, text[, sync]) -> true: all of it or nothing, so that a file of lines never ends within one. sync: it is
+** on the disk when this returns. */
 static int sys_append(lua_State *L)
 {
   size_t n;
@@ -380,7 +386,8 @@ static int sys_append(lua_State *L)
   bind_count_output(n);
   bool sync = lua_toboolean(L, 3);
   struct stat info;
-  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666); /* nobody may read the pipe it is */
+  /* nobody may read the pipe it is */
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file < 0) return fail(L, "write", path);
   if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode)) return close(file), errno = EINVAL, fail(L, "write", path);
   off_t former = lseek(file, 0, SEEK_END);
@@ -457,12 +464,12 @@ int capl_sys_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"date", sys_date},         {"out", sys_out},   {"err", sys_err},
-    {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"workers_most", sys_workers_most}, {"peak_rss", sys_peak_rss},
-    {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},           {"size", sys_size},
-    {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir}, {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write},
-    {"append", sys_append}, {"bar", sys_bar},           {"columns", sys_columns},
-    {"list", sys_list}, {"draw", sys_draw},     {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute},
-    {NULL, NULL}};
+    {"isatty", sys_isatty}, {"getenv", sys_getenv},     {"cpus", sys_cpus}, {"workers_most", sys_workers_most},
+    {"peak_rss", sys_peak_rss}, {"rss", sys_rss},       {"time", sys_time},   {"cut", sys_cut},
+    {"size", sys_size}, {"kind", sys_kind},     {"stamp", sys_stamp}, {"mkdir", sys_mkdir},
+    {"mkdir_new", sys_mkdir_new},       {"read", sys_read}, {"write", sys_write}, {"append", sys_append},
+    {"bar", sys_bar},           {"columns", sys_columns}, {"list", sys_list}, {"draw", sys_draw},
+    {"remove", sys_remove},     {"threads", sys_threads}, {"lock", sys_lock}, {"mute", sys_mute}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   capl_sys_add_processes(L);

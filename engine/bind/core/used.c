@@ -1,8 +1,9 @@
-/* used.c -- which files a recipe has used: what it required and the paths it read, for the manifest of `capl recipe pack`.
+/* used.c -- which files a recipe has used: what it required and the paths it read, for the manifest of `capl recipe
+** pack`.
 **
-** Where the recipe was asked for by its hash, a module must be named by its own hash somewhere in the recipe's text: else a
-** file that nobody has checked would run under a hash that says everything was. Registry: "capl.modules" {file = sha256},
-** "capl.read" {path = true}, "capl.pinned" the text of such a recipe.
+** Where the recipe was asked for by its hash, a module must be named by its own hash somewhere in the recipe's text:
+** else a file that nobody has checked would run under a hash that says everything was. Registry: "capl.modules" {file =
+** sha256}, "capl.read" {path = true}, "capl.pinned" the text of such a recipe.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -70,8 +71,10 @@ void bind_used_module(lua_State *L, const char *file, const char *text, size_t s
   lua_pop(L, 1);
   if (is_named(L, digest)) return;
   char hint[200];
-  snprintf(hint, sizeof hint, "a comment in the recipe is enough:  -- sha256 %s\n  or run the recipe without #sha256=", digest);
-  bind_fail(L, CAPL_EVALUE, "require", hint, "the recipe was asked for by its hash, and %s is not named by its own in it", file);
+  snprintf(hint, sizeof hint, "a comment in the recipe is enough:  -- sha256 %s\n  or run the recipe without #sha256=",
+           digest);
+  bind_fail(L, CAPL_EVALUE, "require", hint,
+            "the recipe was asked for by its hash, and %s is not named by its own in it", file);
 }
 
 /* used() -> {file = sha256} of modules, {path = true} of other files that were asked for */

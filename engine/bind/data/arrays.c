@@ -66,7 +66,8 @@ static void add_fields(lua_State *L, capl_arrays *a)
     int row = lua_gettop(L);
     capl_field *field = &a->field[i];
     const char *name = "";
-    bind_read_option(L, "data.tensors", row, &(bind_option_spec){"kind", BIND_WORD(capl_field, kind), .words = kinds}, field);
+    bind_read_option(L, "data.tensors", row, &(bind_option_spec){"kind", BIND_WORD(capl_field, kind), .words = kinds},
+                     field);
     bind_read_option(L, "data.tensors", row, &(bind_option_spec){"name", .kind = OPTION_TEXT}, &name);
     strncpy(field->name, name, CAPL_FIELD_NAME - 1);
     lua_getfield(L, row, "tensor");
@@ -77,7 +78,8 @@ static void add_fields(lua_State *L, capl_arrays *a)
   }
 }
 
-/* data.arrays{image = (N,C,H,W) u8, target = (N,T) i32, charset =, classes =, fields = {{name =, kind =, tensor =}, …}, count = N} */
+/* data.arrays{image = (N,C,H,W) u8, target = (N,T) i32, charset =, classes =, fields = {{name =, kind =, tensor =}, …},
+** count = N} */
 static int data_arrays(lua_State *L)
 {
   static const bind_option_spec options[] = {{"image", BIND_OTHER}, {"target", BIND_OTHER}, {"fields", BIND_OTHER},

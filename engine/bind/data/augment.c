@@ -15,12 +15,12 @@ typedef struct {
 } rest; /* of the options: what is no range and no list */
 
 static const bind_option_spec options[] = {
-  {"rotate", BIND_OTHER}, {"scale", BIND_OTHER}, {"translate_x", BIND_OTHER}, {"translate_y", BIND_OTHER}, {"shear", BIND_OTHER},
-  {"contrast", BIND_OTHER}, {"brightness", BIND_OTHER}, {"noise", BIND_OTHER}, {"invert", BIND_OTHER}, {"flip", BIND_OTHER},
-  {"flip_vertical", BIND_OTHER}, {"crop", BIND_OTHER}, {"perspective", BIND_OTHER}, {"elastic", BIND_OTHER}, {"gamma", BIND_OTHER},
-  {"saturation", BIND_OTHER}, {"hue", BIND_OTHER}, {"blur", BIND_OTHER}, {"erase", BIND_OTHER}, {"mixup", BIND_OTHER},
-  {"cutmix", BIND_OTHER}, {"flip_swaps", BIND_OTHER}, {"flip_points", BIND_OTHER},
-  {"flip_text", BIND_BOOL(rest, flip_text)},
+  {"rotate", BIND_OTHER}, {"scale", BIND_OTHER}, {"translate_x", BIND_OTHER}, {"translate_y", BIND_OTHER},
+  {"shear", BIND_OTHER}, {"contrast", BIND_OTHER}, {"brightness", BIND_OTHER}, {"noise", BIND_OTHER},
+  {"invert", BIND_OTHER}, {"flip", BIND_OTHER}, {"flip_vertical", BIND_OTHER}, {"crop", BIND_OTHER},
+  {"perspective", BIND_OTHER}, {"elastic", BIND_OTHER}, {"gamma", BIND_OTHER}, {"saturation", BIND_OTHER},
+  {"hue", BIND_OTHER}, {"blur", BIND_OTHER}, {"erase", BIND_OTHER}, {"mixup", BIND_OTHER}, {"cutmix", BIND_OTHER},
+  {"flip_swaps", BIND_OTHER}, {"flip_points", BIND_OTHER}, {"flip_text", BIND_BOOL(rest, flip_text)},
   {"fill", BIND_WHOLE(rest, fill), .min = -1, .max = 255},
   {"mask_fill", BIND_WHOLE(rest, mask_fill), .max = 255},
   BIND_END};
@@ -76,14 +76,16 @@ static bool listed(const char *list, const char *word)
   return false;
 }
 
-/* Keys of the table at the top are numbers or in the list, in which words stand between spaces, one before the first too. */
+/* Keys of the table at the top are numbers or in the list, in which words stand between spaces, one before the first
+** too. */
 static void check_keys(lua_State *L, const char *op, const char *list)
 {
   lua_pushnil(L);
   while (lua_next(L, -2)) {
     lua_pop(L, 1);
     if (lua_type(L, -1) != LUA_TSTRING || listed(list + 1, lua_tostring(L, -1))) continue;
-    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s has no option '%s'; it knows%.*s", op, lua_tostring(L, -1), (int)strlen(list) - 1, list);
+    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s has no option '%s'; it knows%.*s", op, lua_tostring(L, -1),
+              (int)strlen(list) - 1, list);
   }
 }
 
@@ -91,7 +93,8 @@ static void check_keys(lua_State *L, const char *op, const char *list)
 static capl_range pair(lua_State *L, const char *op, char kind)
 {
   float lo = 0, hi;
-  if (!item(L, 1, &lo) || lua_objlen(L, -1) > 2) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", op);
+  if (!item(L, 1, &lo) || lua_objlen(L, -1) > 2)
+    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number", op);
   return item(L, 2, &hi) ? (capl_range){lo, hi} : range_of_number(kind, lo);
 }
 
@@ -104,7 +107,8 @@ static void read_extras(lua_State *L, capl_augment_op op, capl_augment_options *
   case CAPL_AUGMENT_CROP:
     lua_getfield(L, -1, "aspect");
     if (lua_istable(L, -1)) a->crop_aspect = pair(L, "crop: aspect", EXACTLY);
-    else if (!lua_isnil(L, -1)) bind_fail(L, CAPL_EVALUE, "augment", NULL, "crop: aspect is {lo, hi}, width over height");
+    else if (!lua_isnil(L, -1))
+      bind_fail(L, CAPL_EVALUE, "augment", NULL, "crop: aspect is {lo, hi}, width over height");
     lua_pop(L, 1);
     break;
   default: break;
@@ -134,14 +138,17 @@ static void read_range(lua_State *L, const capl_knob *knob, capl_augment_options
     a->coin[knob->op] = (uint8_t)keyed(L, knob->name, "coin", 0, 1, CAPL_AUGMENT_COINS);
     read_extras(L, (capl_augment_op)knob->op, a);
   } else {
-    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", knob->name, bind_typename(L, -1));
+    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {lo, hi} or one number, got %s", knob->name,
+              bind_typename(L, -1));
   }
 }
 
 static void read_op(lua_State *L, int i, const capl_knob *knob, capl_augment_options *a)
 {
   if (knob->kind == CAPL_KNOB_SHARE) {
-    bind_read_option(L, "augment", i, &(bind_option_spec){knob->name, .kind = OPTION_NUMBER, .at = knob->offset, .size = sizeof(float), .max = 1}, a);
+    bind_read_option(L, "augment", i,
+                     &(bind_option_spec){knob->name, .kind = OPTION_NUMBER, .at = knob->offset, .size = sizeof(float),
+                                         .max = 1}, a);
     return;
   }
   if (bind_option(L, i, knob->name)) read_range(L, knob, a);
@@ -155,7 +162,8 @@ static capl_mix read_mix(lua_State *L, int i, const char *key)
 {
   capl_mix mix = {0};
   if (bind_option(L, i, key)) {
-    if (!lua_istable(L, -1)) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {alpha =, p =}, got %s", key, bind_typename(L, -1));
+    if (!lua_istable(L, -1))
+      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is {alpha =, p =}, got %s", key, bind_typename(L, -1));
     check_keys(L, key, " alpha p ");
     mix = (capl_mix){(float)keyed(L, key, "alpha", 1, 0.01, 4), (float)keyed(L, key, "p", 1, 0, 1)};
   }
@@ -167,16 +175,21 @@ static capl_mix read_mix(lua_State *L, int i, const char *key)
 static capl_swaps read_swaps(lua_State *L, int i, const char *key)
 {
   capl_swaps swaps = {.declared = bind_option(L, i, key)};
-  if (swaps.declared && !lua_istable(L, -1)) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is a list of pairs {{4, 5}, {6, 7}}", key);
+  if (swaps.declared && !lua_istable(L, -1))
+    bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s is a list of pairs {{4, 5}, {6, 7}}", key);
   for (int k = 1; swaps.declared; k++, swaps.count++) {
     float one = -1, two = -1;
     lua_rawgeti(L, -1, k);
     bool more = lua_istable(L, -1);
-    if (!more && !lua_isnil(L, -1)) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s[%d] is no pair such as {4, 5}", key, k);
-    bool fine = more && item(L, 1, &one) && item(L, 2, &two) && one >= 0 && two >= 0 && one < 256 && two < 256 && k <= CAPL_SWAPS_MAX;
+    if (!more && !lua_isnil(L, -1))
+      bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s[%d] is no pair such as {4, 5}", key, k);
+    bool fine = more && item(L, 1, &one) && item(L, 2, &two) && one >= 0 && two >= 0 && one < 256 && two < 256
+        && k <= CAPL_SWAPS_MAX;
     lua_pop(L, 1);
     if (!more) break;
-    if (!fine) bind_fail(L, CAPL_EVALUE, "augment", NULL, "%s[%d] is no pair of numbers from 0 to 255, or there are more than %d", key, k, CAPL_SWAPS_MAX);
+    if (!fine)
+      bind_fail(L, CAPL_EVALUE, "augment", NULL,
+                "%s[%d] is no pair of numbers from 0 to 255, or there are more than %d", key, k, CAPL_SWAPS_MAX);
     swaps.pair[swaps.count][0] = (uint8_t)one;
     swaps.pair[swaps.count][1] = (uint8_t)two;
   }

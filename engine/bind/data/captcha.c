@@ -36,7 +36,8 @@ static double pair_number(lua_State *L, const capl_style_option *option, int i, 
 static void read_range(lua_State *L, const capl_style_option *option, capl_captcha_range *range)
 {
   static const char wanted[] = "a number or {lo, hi}";
-  *range = (capl_captcha_range){true, (float)pair_number(L, option, 1, wanted), (float)pair_number(L, option, 2, wanted)};
+  *range = (capl_captcha_range){true, (float)pair_number(L, option, 1, wanted),
+                                (float)pair_number(L, option, 2, wanted)};
 }
 
 static uint8_t read_level(lua_State *L, const capl_style_option *option, int i)
@@ -119,7 +120,8 @@ static void list_options(lua_State *L, bind_option_spec options[N_COMMON + OPTIO
   options[n] = (bind_option_spec)BIND_END;
 }
 
-/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, grows, and the styles' own}]) */
+/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, grows, and the styles'
+** own}]) */
 static int data_captcha(lua_State *L)
 {
   bind_option_spec options[N_COMMON + OPTIONS_MAX];
@@ -134,12 +136,13 @@ static int data_captcha(lua_State *L)
   return 1;
 }
 
-/* data.style_options() -> list of {name, kind, doc, presets = {name, …}}: the options that only some presets have. kind:
-** "range", "count", "colour" or "word" */
+/* data.style_options() -> list of {name, kind, doc, presets = {name, …}}: the options that only some presets have.
+** kind: "range", "count", "colour" or "word" */
 static int data_style_options(lua_State *L)
 {
   static const char *const kinds[] = {
-    [CAPL_STYLE_RANGE] = "range", [CAPL_STYLE_COUNT] = "count", [CAPL_STYLE_COLOUR] = "colour", [CAPL_STYLE_WORD] = "word",
+    [CAPL_STYLE_RANGE] = "range", [CAPL_STYLE_COUNT] = "count", [CAPL_STYLE_COLOUR] = "colour",
+    [CAPL_STYLE_WORD] = "word",
   };
   lua_newtable(L);
   for (int i = 0; data_synth(L)->style_option_at(i); i++) {
@@ -240,7 +243,8 @@ static int captcha_save(lua_State *L)
     return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024)
     return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, (database ? data_synth(L)->captcha_pack : data_synth(L)->captcha_save)(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending),
+  bind_check(L, (database ? data_synth(L)->captcha_pack : data_synth(L)->captcha_save)(gen, (uint64_t)seed, (uint32_t)n,
+      dir, (int)threads, capl_interrupt_pending),
              NULL);
   return 0;
 }
@@ -272,8 +276,10 @@ static int data_captcha_source(lua_State *L)
   bind_read_options(L, "data.captcha", 2, options, &o);
   void **box = data_new_box(L, SOURCE_TYPE);
   int widths[CAPL_WIDTHS_MAX], n = data_option_widths(L, "data.captcha", 2, widths);
-  bind_check(L, n ? data_synth(L)->source_captcha_widths_new(gen, o.seed, o.channels, o.count, o.fixed, widths, n, (capl_source **)box)
-                  : data_synth(L)->source_captcha_new(gen, o.seed, o.channels, o.count, o.fixed, (capl_source **)box), NULL);
+  bind_check(L, n ? data_synth(L)->source_captcha_widths_new(gen, o.seed, o.channels, o.count, o.fixed, widths, n,
+      (capl_source **)box)
+                  : data_synth(L)->source_captcha_new(gen, o.seed, o.channels, o.count, o.fixed, (capl_source **)box),
+                      NULL);
   return 1;
 }
 

@@ -134,7 +134,8 @@ static void queue_ones(lua_State *L, const capl_tensor *labels, int64_t K, capl_
   const capl_feed_ops *feed = labels->device->backend->feed;
   if (!feed || !capl_tensor_is_row(labels))
     bind_fail(L, CAPL_EUNSUPPORTED, "one_hot", NULL, "labels on %s that are not in one piece", labels->device->name);
-  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->size[1], K, capl_tensor_data(out)), "one_hot");
+  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->size[1], K, capl_tensor_data(out)),
+             "one_hot");
 }
 
 /* data.one_hot(labels (N,T), K) -> (N,T*K) f32: 1 at t*K + label; labels below 0 mark nothing */
@@ -364,7 +365,8 @@ static void push_image(lua_State *L, const capl_source *source, uint32_t id, con
     lua_pushnil(L);
     return;
   }
-  int channels = capl_source_channels(source), height = capl_source_height(source), width = capl_source_width_of(source, id);
+  int channels = capl_source_channels(source), height = capl_source_height(source),
+      width = capl_source_width_of(source, id);
   data_new_images(L, CAPL_U8, 1, channels, height, width, &t, &data);
   if (data) memcpy(data, pixels, capl_tensor_bytes(t));
   data_sent(L, t, data);
@@ -429,9 +431,9 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
                                     {"length", source_length}, {"charset", source_charset},
-                                    {"length_min", source_length_min}, {"widths", source_widths}, {"width_of", source_width_of}, {"squeezed", source_squeezed},
-                                    {"name", source_name},     {"set_label", source_set_label},
-                                    {"left_out", source_left_out},
+                                    {"length_min", source_length_min}, {"widths", source_widths},
+                                    {"width_of", source_width_of}, {"squeezed", source_squeezed}, {"name", source_name},
+                                    {"set_label", source_set_label}, {"left_out", source_left_out},
                                     {"fields", source_fields},
                                     {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};

@@ -33,10 +33,12 @@ void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
 
 /* Reads and checks the augmentation at i. */
 capl_augment_options data_read_augment(lua_State *L, int i);
-/* The list of stages at key of the options table at i, in memory that it leaves on the stack; NULL and n = 0 without. */
+/* The list of stages at key of the options table at i, in memory that it leaves on the stack; NULL and n = 0
+** without. */
 const struct capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *n);
 
-/* The list of px at widths of the options table at i: how many, 0 = none is given. What is no whole number becomes 0. */
+/* The list of px at widths of the options table at i: how many, 0 = none is given. What is no whole number becomes
+** 0. */
 int data_option_widths(lua_State *L, const char *op, int i, int widths[CAPL_WIDTHS_MAX]);
 /* A sample's number at i. */
 uint32_t data_check_sample(lua_State *L, int i, const capl_source *source);

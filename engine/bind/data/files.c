@@ -185,7 +185,8 @@ static int source_set_charset(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   int64_t lo = bind_check_int(L, 3), hi = bind_check_int(L, 4);
-  if (lo < 1 || lo > hi || hi > CAPL_LABEL_MAX) return bind_arg_error(L, 3, "lengths 1 <= shortest <= longest <= %d", CAPL_LABEL_MAX);
+  if (lo < 1 || lo > hi || hi > CAPL_LABEL_MAX)
+    return bind_arg_error(L, 3, "lengths 1 <= shortest <= longest <= %d", CAPL_LABEL_MAX);
   bind_check(L, capl_source_set_charset(source, bind_check_string(L, 2), (int)lo, (int)hi), NULL);
   return 0;
 }
@@ -262,7 +263,8 @@ static int scan_seen(lua_State *L)
 
 static void release_pairs(capl_same **pairs) { free(*pairs); }
 
-/* scan:same([other,] pixels) -> {id, first, id, first, …}: files of other (of scan itself) that scan has (earlier) too */
+/* scan:same([other,] pixels) -> {id, first, id, first, …}: files of other (of scan itself) that scan has (earlier)
+** too */
 static int scan_same(lua_State *L)
 {
   capl_scan *scan = data_check_box(L, 1, SCAN_TYPE);
@@ -310,12 +312,13 @@ void bind_open_files(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
                                        {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
-                                       {"image_read", data_image_read},       {"choose_widths", data_choose_widths}, {NULL, NULL}};
-  static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels}, {"label_error", source_label_error},
-                                    {"share", source_share}, {"set_text", source_set_text},     {"pack", source_pack},
-                                    {"scan", source_scan},   {"characters", source_characters},
-                                    {"set_charset", source_set_charset}, {"fit_length", source_fit_length},
-                                    {NULL, NULL}};
+                                       {"image_read", data_image_read},       {"choose_widths", data_choose_widths},
+                                       {NULL, NULL}};
+  static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels},
+                                    {"label_error", source_label_error}, {"share", source_share},
+                                    {"set_text", source_set_text},     {"pack", source_pack}, {"scan", source_scan},
+                                    {"characters", source_characters}, {"set_charset", source_set_charset},
+                                    {"fit_length", source_fit_length}, {NULL, NULL}};
   static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {"seen", scan_seen}, {NULL, NULL}};
   data_open_type(L, SCAN_TYPE, scan, scan_release);
   luaL_setfuncs(L, functions, 0);

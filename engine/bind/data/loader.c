@@ -16,10 +16,12 @@ static void option_channels(lua_State *L, int i, const char *key, int channels, 
   bool given = bind_option(L, i, key);
   for (int c = 0; c < 3; c++) out[c] = otherwise;
   if (given && (!lua_istable(L, -1) || lua_objlen(L, -1) != (size_t)channels))
-    bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s is a list with one number per channel, and the images have %d", key, channels);
+    bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s is a list with one number per channel, and the images have %d",
+              key, channels);
   for (int c = 0; given && c < channels; c++) {
     lua_rawgeti(L, -1, c + 1);
-    if (lua_type(L, -1) != LUA_TNUMBER) bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s: entry %d is no number", key, c + 1);
+    if (lua_type(L, -1) != LUA_TNUMBER)
+      bind_fail(L, CAPL_EVALUE, "data.loader", NULL, "%s: entry %d is no number", key, c + 1);
     out[c] = (float)lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
@@ -103,7 +105,8 @@ static int loader_epoch(lua_State *L)
 static const capl_dtype dtypes[] = {CAPL_F32, CAPL_BF16, CAPL_U8, CAPL_F16}; /* ORDER capl_pixel_type */
 
 /* Room for a batch on the loader's device; *labels stays NULL without labels. */
-static void new_batch(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_tensor **images, capl_tensor **labels)
+static void new_batch(lua_State *L, capl_loader *loader, const capl_batch *batch, capl_tensor **images,
+                      capl_tensor **labels)
 {
   const capl_source *source = capl_loader_source(loader);
   capl_device *device = capl_loader_device(loader);
@@ -153,8 +156,8 @@ static void add_copied(lua_State *L, capl_loader *loader, const capl_batch *batc
   lua_setfield(L, -2, "target");
 }
 
-/* (N) f32: which share of each sample is its own, and the labels of those it is mixed with, of loaders that mix. Both are
-** the host's, whoever makes the images. */
+/* (N) f32: which share of each sample is its own, and the labels of those it is mixed with, of loaders that mix. Both
+** are the host's, whoever makes the images. */
 static void add_mix(lua_State *L, const capl_source *source, const capl_batch *batch)
 {
   static const capl_field field = {.name = "mix", .kind = CAPL_FIELD_VALUES};
@@ -197,8 +200,9 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* loader:next() -> {image (N,C,H,W), target (N,T) i32, target_length (N) i32 if they vary, a tensor (N,…) by the name of each field, count = N, padded = rows
-** repeated for equal ranks, global_batch_size = samples of all ranks, where they share a round}, without what the source has not, and the samples' numbers in the source as bytes, for
+/* loader:next() -> {image (N,C,H,W), target (N,T) i32, target_length (N) i32 if they vary, a tensor (N,…) by the name
+** of each field, count = N, padded = rows repeated for equal ranks, global_batch_size = samples of all ranks, where
+** they share a round}, without what the source has not, and the samples' numbers in the source as bytes, for
 ** loader_ids; nil at the end */
 static int loader_next(lua_State *L)
 {
@@ -245,7 +249,8 @@ static int loader_measure(lua_State *L)
   int64_t times = bind_check_int(L, 2);
   capl_device *device = capl_loader_device(loader);
   const capl_backend *backend = device ? device->backend : NULL;
-  if (!device || !backend->mark) return bind_fail(L, CAPL_EUNSUPPORTED, NULL, NULL, "no device with a clock makes these batches");
+  if (!device || !backend->mark)
+    return bind_fail(L, CAPL_EUNSUPPORTED, NULL, NULL, "no device with a clock makes these batches");
   if (times < 1) return bind_arg_error(L, 2, "at least once, got %lld", (long long)times);
   capl_batch batch;
   OWNED *images = NULL, *labels = NULL;
@@ -321,7 +326,8 @@ static capl_loader_state state_of_bytes(lua_State *L)
   size_t size;
   const char *bytes = lua_tolstring(L, 2, &size);
   capl_loader_state s;
-  if (size != CAPL_LOADER_STATE_BYTES) bind_arg_error(L, 2, "a state is %d bytes, not %zu", CAPL_LOADER_STATE_BYTES, size);
+  if (size != CAPL_LOADER_STATE_BYTES)
+    bind_arg_error(L, 2, "a state is %d bytes, not %zu", CAPL_LOADER_STATE_BYTES, size);
   capl_loader_state_unpack((const uint8_t *)bytes, &s);
   return s;
 }
@@ -345,7 +351,8 @@ static int loader_state_bytes(lua_State *L)
   return 1;
 }
 
-/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} */
+/* loader:stats() -> {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds,
+** augment_seconds} */
 static int loader_stats(lua_State *L)
 {
   capl_loader_stats s;
@@ -392,9 +399,9 @@ static int loader_release(lua_State *L)
 void bind_open_loader(lua_State *L)
 {
   static const luaL_Reg loader[] = {
-      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples}, {"all_samples", loader_all_samples},
-      {"batches", loader_batches}, {"batches_left", loader_batches_left}, {"state", loader_state}, {"set_state", loader_set_state},
-      {"state_bytes", loader_state_bytes},
+      {"epoch", loader_epoch},     {"next", loader_next},   {"samples", loader_samples},
+      {"all_samples", loader_all_samples}, {"batches", loader_batches}, {"batches_left", loader_batches_left},
+      {"state", loader_state}, {"set_state", loader_set_state}, {"state_bytes", loader_state_bytes},
       {"stats", loader_stats},     {"bad", loader_bad},     {"path", loader_path},
       {"measure", loader_measure}, {NULL, NULL}};
   data_open_type(L, LOADER_TYPE, loader, loader_release);

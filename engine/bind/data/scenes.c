@@ -56,8 +56,10 @@ static int data_slider_source(lua_State *L)
                                              {"width", BIND_WHOLE(given, slider.width), .max = 65535},
                                              {"height", BIND_WHOLE(given, slider.height), .max = 65535},
                                              {"mixed", BIND_BOOL(given, slider.mixed)},
-                                             {"background_first", BIND_WHOLE(given, slider.background_first), .max = UINT32_MAX},
-                                             {"background_count", BIND_WHOLE(given, slider.background_count), .max = UINT32_MAX},
+                                             {"background_first", BIND_WHOLE(given, slider.background_first),
+                                              .max = UINT32_MAX},
+                                             {"background_count", BIND_WHOLE(given, slider.background_count),
+                                              .max = UINT32_MAX},
                                              {"size_lo", BIND_WHOLE(given, slider.size_lo), .max = 65535},
                                              {"size_hi", BIND_WHOLE(given, slider.size_hi), .max = 65535},
                                              {"shapes", BIND_OTHER},
@@ -77,7 +79,8 @@ static int data_faces_source(lua_State *L)
     capl_scene_set set;
     int size;
   } given;
-  static const bind_option_spec options[] = {SET_OPTIONS(given), {"size", BIND_WHOLE(given, size), .max = 65535}, BIND_END};
+  static const bind_option_spec options[] = {SET_OPTIONS(given), {"size", BIND_WHOLE(given, size), .max = 65535},
+                                             BIND_END};
   given o = {.set = SET_DEFAULTS};
   bind_read_options(L, "data.faces", 1, options, &o);
   void **box = data_new_box(L, SOURCE_TYPE);

@@ -15,8 +15,10 @@
 
 static void read_difficulty(lua_State *L, int i, capl_difficulty *d)
 {
-  static const bind_option_spec options[] = {{"length_lo", BIND_WHOLE(capl_difficulty, length_lo), .max = CAPL_LABEL_MAX},
-                                             {"length_hi", BIND_WHOLE(capl_difficulty, length_hi), .max = CAPL_LABEL_MAX},
+  static const bind_option_spec options[] =
+  {{"length_lo", BIND_WHOLE(capl_difficulty, length_lo), .max = CAPL_LABEL_MAX},
+                                             {"length_hi", BIND_WHOLE(capl_difficulty, length_hi),
+                                              .max = CAPL_LABEL_MAX},
                                              {"charset", BIND_NUMBER(capl_difficulty, charset_share), .max = 1},
                                              {"noise", BIND_NUMBER(capl_difficulty, noise), .max = 1},
                                              {"warp", BIND_NUMBER(capl_difficulty, warp), .max = 1},
@@ -64,8 +66,8 @@ const capl_stage *data_option_stages(lua_State *L, int i, const char *key, int *
   return stages;
 }
 
-/* What another loader makes at a step, or when a stage of it has come in: {loader =, step = | stage =, plain = true: without
-** its augmentation}. */
+/* What another loader makes at a step, or when a stage of it has come in: {loader =, step = | stage =, plain = true:
+** without its augmentation}. */
 bool data_option_like(lua_State *L, int i, const char *key, capl_stage *stage)
 {
   typedef struct {
@@ -136,7 +138,8 @@ static void push_difficulty(lua_State *L, const capl_difficulty *d)
   set_pair(L, "warp", (double)d->warp, (double)d->warp);
 }
 
-/* {stage =, share = of its ramp, augment = {NAME = {lo, hi, p}}, difficulty = {NAME = {lo, hi}} if any stage has one} */
+/* {stage =, share = of its ramp, augment = {NAME = {lo, hi, p}}, difficulty = {NAME = {lo, hi}} if any stage has
+** one} */
 static void push_values(lua_State *L, const capl_stage_values *v)
 {
   static const capl_augment_options none = {0};
@@ -216,11 +219,13 @@ static int loader_set_since(lua_State *L)
   uint64_t since[CAPL_STAGES_MAX];
   bind_check_table(L, 2);
   int n = capl_loader_stages(loader);
-  if ((int)lua_objlen(L, 2) != n) return bind_arg_error(L, 2, "a place for each of %d stages, got %d", n, (int)lua_objlen(L, 2));
+  if ((int)lua_objlen(L, 2) != n)
+    return bind_arg_error(L, 2, "a place for each of %d stages, got %d", n, (int)lua_objlen(L, 2));
   for (int i = 0; i < n; i++) {
     lua_rawgeti(L, 2, i + 1);
     double at = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : -1;
-    if (lua_type(L, -1) == LUA_TNUMBER && !(at >= 0 && at <= STEPS_MOST)) return bind_arg_error(L, 2, "steps from 0 on, got %g", at);
+    if (lua_type(L, -1) == LUA_TNUMBER && !(at >= 0 && at <= STEPS_MOST))
+      return bind_arg_error(L, 2, "steps from 0 on, got %g", at);
     since[i] = at < 0 ? UINT64_MAX : (uint64_t)at;
     lua_pop(L, 1);
   }
@@ -254,9 +259,9 @@ static int data_check_augment(lua_State *L)
 
 void bind_open_schedule(lua_State *L)
 {
-  static const luaL_Reg methods[] = {{"stage_at", loader_stage_at}, {"stage_values", loader_stage_values}, {"step", loader_step},
-                                     {"reached", loader_reached},   {"since", loader_since},               {"set_since", loader_set_since},
-                                     {NULL, NULL}};
+  static const luaL_Reg methods[] = {{"stage_at", loader_stage_at}, {"stage_values", loader_stage_values},
+                                     {"step", loader_step}, {"reached", loader_reached},   {"since", loader_since},
+                                     {"set_since", loader_set_since}, {NULL, NULL}};
   lua_pushcfunction(L, data_knobs);
   lua_setfield(L, -2, "knobs");
   lua_pushcfunction(L, data_check_augment);

@@ -1,7 +1,7 @@
 /* series.c -- time series for Lua. What users call is lua/capl/data/series.lua on top of this.
 **
-** A table of columns is {columns = {"date", "pm25", …}, date = {…}, pm25 = {…}, …}: the lists that columns names, all as
-** long as the first of them; numbers, NaN where one is missing, or texts.
+** A table of columns is {columns = {"date", "pm25", …}, date = {…}, pm25 = {…}, …}: the lists that columns names, all
+** as long as the first of them; numbers, NaN where one is missing, or texts.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "capl/series.h"
@@ -45,11 +45,13 @@ static void fill_column(lua_State *L, int i, const char *name, int column, const
 {
   push_column(L, i, name);
   if (lua_objlen(L, -1) > t->n_rows)
-    bind_fail(L, CAPL_EVALUE, NULL, NULL, "column %s has %d rows, the key %d", name, (int)lua_objlen(L, -1), (int)t->n_rows);
+    bind_fail(L, CAPL_EVALUE, NULL, NULL, "column %s has %d rows, the key %d", name, (int)lua_objlen(L, -1),
+              (int)t->n_rows);
   for (uint32_t row = 0; row < t->n_rows; row++) {
     lua_rawgeti(L, -1, (int)row + 1);
     if (!lua_isnil(L, -1) && lua_type(L, -1) != LUA_TNUMBER)
-      bind_fail(L, CAPL_EVALUE, NULL, NULL, "row %d: %s is a %s, not a number", (int)row + 1, name, bind_typename(L, -1));
+      bind_fail(L, CAPL_EVALUE, NULL, NULL, "row %d: %s is a %s, not a number", (int)row + 1, name,
+                bind_typename(L, -1));
     value[(size_t)row * (size_t)t->n_columns + (size_t)column] = lua_isnil(L, -1) ? NAN : lua_tonumber(L, -1);
     lua_pop(L, 1);
   }
@@ -103,7 +105,8 @@ static const char *const columns[] = {CAPL_PM25_MAP(X)};
 static int data_pm25(lua_State *L)
 {
   int64_t seed = bind_check_int(L, 1), days = bind_check_int(L, 2);
-  if (days < 1 || days > CAPL_PM25_DAYS_MAX) return bind_arg_error(L, 2, "1..%d days, got %lld", CAPL_PM25_DAYS_MAX, (long long)days);
+  if (days < 1 || days > CAPL_PM25_DAYS_MAX)
+    return bind_arg_error(L, 2, "1..%d days, got %lld", CAPL_PM25_DAYS_MAX, (long long)days);
   double *value = lua_newuserdata(L, (size_t)days * CAPL_PM25_COLUMNS * sizeof *value);
   char(*date)[11] = lua_newuserdata(L, (size_t)days * sizeof *date);
   bind_check(L, data_synth(L)->pm25_make((uint64_t)seed, (uint32_t)days, value, date), NULL);
@@ -141,7 +144,8 @@ static int data_csv_read(lua_State *L)
   int into = lua_gettop(L);
   lua_newtable(L);
   lua_setfield(L, into, "columns");
-  if (!lua_checkstack(L, file.n_columns + 20)) return bind_fail(L, CAPL_EVALUE, NULL, NULL, "%d columns are too many", file.n_columns);
+  if (!lua_checkstack(L, file.n_columns + 20))
+    return bind_fail(L, CAPL_EVALUE, NULL, NULL, "%d columns are too many", file.n_columns);
   for (int k = 0; k < file.n_columns; k++) lua_newtable(L);
   for (int row = 1;; row++) {
     bind_check(L, csv_next(&file, &more), NULL);
@@ -180,7 +184,8 @@ static int data_series(lua_State *L)
     const char **wanted = lua_newuserdata(L, ((size_t)o.n_features + 1) * sizeof *wanted);
     for (int i = 0; i < o.n_features; i++) wanted[i] = o.features[i];
     if (o.target) wanted[o.n_features] = o.target;
-    capl_series_table t = read_table(L, 1, o.key ? o.key : "date", o.features ? wanted : NULL, o.n_features + (o.target != NULL));
+    capl_series_table t = read_table(L, 1, o.key ? o.key : "date", o.features ? wanted : NULL,
+                                     o.n_features + (o.target != NULL));
     bind_check(L, capl_series_from(&t, &o, (capl_series **)box), NULL);
   }
   lua_pushvalue(L, made);
@@ -204,8 +209,8 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* series:facts() -> {rows, filled, untold, irregular, mean, std, windows = {train, val, test}, part_rows = {…}, features =
-** {…}, feature_mean = {…}, feature_std = {…}} */
+/* series:facts() -> {rows, filled, untold, irregular, mean, std, windows = {train, val, test}, part_rows = {…},
+** features = {…}, feature_mean = {…}, feature_std = {…}} */
 static int series_facts(lua_State *L)
 {
   static const char *const lists[] = {"features", "feature_mean", "feature_std"};
@@ -249,7 +254,8 @@ static int series_release(lua_State *L)
 void bind_open_series(lua_State *L)
 {
   static const luaL_Reg series[] = {{"source", series_source}, {"facts", series_facts}, {NULL, NULL}};
-  static const luaL_Reg functions[] = {{"pm25", data_pm25}, {"csv_read", data_csv_read}, {"series", data_series}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {{"pm25", data_pm25}, {"csv_read", data_csv_read}, {"series", data_series},
+                                       {NULL, NULL}};
   data_open_type(L, SERIES_TYPE, series, series_release);
   luaL_setfuncs(L, functions, 0);
 }

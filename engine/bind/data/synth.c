@@ -27,12 +27,14 @@ static capl_status load(void)
   void *library = library_open("libcapl_synth.so", why, sizeof why);
   if (!library) {
     CAPL_FAIL(CAPL_EUNSUPPORTED, "generating images is not available: %s", why);
-    library_hint(why, "install the Debian package libfreetype6; libcapl_synth.so belongs beside libcapl.so or in its folder capl");
+    library_hint(why, "install the Debian package libfreetype6; libcapl_synth.so belongs beside libcapl.so or in its "
+                      "folder capl");
     return CAPL_EUNSUPPORTED;
   }
   const char *missing = look_up(library);
   if (missing || strcmp(found.synth_version(), capl_version()) != 0)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "generating images is not available: libcapl_synth.so is from another build of capl; rebuild both");
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "generating images is not available: libcapl_synth.so is from another build "
+                                        "of capl; rebuild both");
   return CAPL_OK;
 }
 

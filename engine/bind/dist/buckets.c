@@ -38,9 +38,11 @@ static int core_buckets(lua_State *L)
 {
   int n;
   capl_tensor **leaves = check_leaves(L, 1, &n);
-  capl_buckets_options options = {.first_bytes = (size_t)bind_check_number(L, 2), .bytes = (size_t)bind_check_number(L, 3)};
+  capl_buckets_options options = {.first_bytes = (size_t)bind_check_number(L, 2),
+                                  .bytes = (size_t)bind_check_number(L, 3)};
   capl_world *world = capl_world_get();
-  if (!world) return bind_fail(L, CAPL_ESTATE, NULL, "capl.distributed() joins them", "this process has not joined its ranks");
+  if (!world)
+    return bind_fail(L, CAPL_ESTATE, NULL, "capl.distributed() joins them", "this process has not joined its ranks");
   capl_buckets **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_setmetatable(L, BUCKETS_TYPE);

@@ -10,7 +10,8 @@
 
 #define WORK_TYPE "capl.work"
 
-/* What a work has failed with that nobody waited for: the next call raises it, for the ranks do not hold the same any more. */
+/* What a work has failed with that nobody waited for: the next call raises it, for the ranks do not hold the same any
+** more. */
 static struct {
   capl_status status;
   char message[1024], hint[512];
@@ -341,7 +342,8 @@ static int dist_hold(lua_State *L)
 
 /* ---- the table ---------------------------------------------------------------------------------- */
 
-/* A state of the Lua module capl.so ends without anybody calling capl_world_leave; the program does so itself, before. */
+/* A state of the Lua module capl.so ends without anybody calling capl_world_leave; the program does so itself,
+** before. */
 static int leave_at_end(lua_State *L)
 {
   (void)L;

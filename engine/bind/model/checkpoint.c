@@ -53,6 +53,7 @@ static int core_assume(lua_State *L)
 void bind_open_checkpoint(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"checkpoint_save", core_checkpoint_save}, {"checkpoint_load", core_checkpoint_load}, {"isa", core_isa}, {"assume", core_assume}, {NULL, NULL}};
+    {"checkpoint_save", core_checkpoint_save}, {"checkpoint_load", core_checkpoint_load}, {"isa", core_isa},
+    {"assume", core_assume}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

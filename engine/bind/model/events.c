@@ -69,7 +69,8 @@ static void read_bytes(lua_State *L, const char *key, events_value *v)
   lua_pop(L, 1);
 }
 
-static int big_endian(const uint8_t *p) { return (int)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3]); }
+static int big_endian(const uint8_t *p) { return (int)((uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8
+                                                       | p[3]); }
 
 /* Width, height and channels from the head of a PNG file. */
 static void read_png_size(lua_State *L, events_value *v)
@@ -134,7 +135,8 @@ static int core_event(lua_State *L)
 {
   int n = 0;
   bool scalars = false;
-  events_record record = {.time = clock_read(CLOCK_REALTIME), .version = lua_isnoneornil(L, 1) ? "brain.Event:2" : NULL};
+  events_record record = {.time = clock_read(CLOCK_REALTIME),
+                          .version = lua_isnoneornil(L, 1) ? "brain.Event:2" : NULL};
   lua_settop(L, 2);
   if (!record.version) {
     record.step = bind_check_int(L, 1);

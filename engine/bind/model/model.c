@@ -88,8 +88,10 @@ static int model_set_decoding(lua_State *L)
 {
   static const bind_option_spec options[] = {{"beam", BIND_WHOLE(capl_model_decoding, beam), .max = 1 << 20},
                                              {"characters", BIND_TEXT(capl_model_decoding, characters)},
-                                             {"length_min", BIND_WHOLE(capl_model_decoding, length_min), .max = 1 << 20},
-                                             {"length_max", BIND_WHOLE(capl_model_decoding, length_max), .max = 1 << 20},
+                                             {"length_min", BIND_WHOLE(capl_model_decoding, length_min),
+                                              .max = 1 << 20},
+                                             {"length_max", BIND_WHOLE(capl_model_decoding, length_max),
+                                              .max = 1 << 20},
                                              BIND_END};
   capl_model_decoding o = {0};
   bind_read_options(L, "model:decoding", 2, options, &o);
@@ -114,7 +116,8 @@ static int model_files(lua_State *L)
   if (workers < -1 || workers > 256) return bind_arg_error(L, 3, "0 to 256 threads, got %lld", (long long)workers);
   if (lua_isuserdata(L, 2)) {
     void **box = data_new_box(L, FILES_TYPE);
-    bind_check(L, capl_model_source_begin(model, data_check_box(L, 2, SOURCE_TYPE), (int)workers, (capl_model_files **)box), NULL);
+    bind_check(L, capl_model_source_begin(model, data_check_box(L, 2, SOURCE_TYPE), (int)workers,
+                                          (capl_model_files **)box), NULL);
     return 1;
   }
   bind_check_table(L, 2);
@@ -228,7 +231,8 @@ static int core_model_input(lua_State *L)
   OWNED *t = NULL, *there = NULL;
   bind_check(L, capl_tensor_new(host, CAPL_F32, 4, size, CAPL_AUTO, &t), "model_input");
   void *data = capl_tensor_data(t);
-  if (data) bind_check(L, capl_model_prepare(meta, levels, (int)size[0], (int)size[3], (int)size[2], (int)size[1], data), NULL);
+  if (data)
+    bind_check(L, capl_model_prepare(meta, levels, (int)size[0], (int)size[3], (int)size[2], (int)size[1], data), NULL);
   if (host != device) bind_check(L, capl_tensor_to(t, device, &there), "model_input");
   data_push_owned(L, there ? &there : &t);
   return 1;
@@ -278,7 +282,8 @@ static int core_sha256(lua_State *L)
 
 void bind_open_model(lua_State *L)
 {
-  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files}, {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
+  static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files},
+                                   {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
   static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
                                        {"sha256", core_sha256}, {NULL, NULL}};

@@ -57,7 +57,8 @@ static bool flag_field(lua_State *L, const char *key)
   return value;
 }
 
-/* Memory that C keeps while it reads the tables, below the top of the stack: it hangs in the table `keep` at index 3. */
+/* Memory that C keeps while it reads the tables, below the top of the stack: it hangs in the table `keep` at index
+** 3. */
 static void keep_userdata(lua_State *L)
 {
   lua_pushvalue(L, -2);
@@ -67,7 +68,8 @@ static void keep_userdata(lua_State *L)
 /* Puts an entry of a list, which is on top, into its place in C. number: from 1 */
 typedef void list_reader(lua_State *L, void *entry, int number);
 
-/* The list at key of the table on top as an array of entries of so many bytes, kept for C; an empty one where there is none. */
+/* The list at key of the table on top as an array of entries of so many bytes, kept for C; an empty one where there is
+** none. */
 static void *read_list(lua_State *L, const char *key, size_t size, list_reader *read, int *n)
 {
   luaL_checkstack(L, 16, "plot");
@@ -135,8 +137,9 @@ static void read_line(lua_State *L, void *entry, int number)
 static void read_chart(lua_State *L, report_chart *chart)
 {
   lua_pushvalue(L, 2);
-  *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .log_x = flag_field(L, "log_x"),
-                          .font = font_field(L), .width = size_field(L, "width"), .height = size_field(L, "height")};
+  *chart = (report_chart){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"),
+                          .log_x = flag_field(L, "log_x"), .font = font_field(L), .width = size_field(L, "width"),
+                          .height = size_field(L, "height")};
   chart->lines = read_list(L, "lines", sizeof *chart->lines, read_line, &chart->n_lines);
   chart->panels = read_list(L, "panels", sizeof *chart->panels, read_panel, &chart->n_panels);
   lua_pop(L, 1);
@@ -164,8 +167,10 @@ static bool view_image(const capl_tensor *t, image_view *v)
   const int64_t *size = t->size + lead, *stride = t->stride + lead;
   int ndim = t->ndim - lead;
   if (ndim == 2) *v = (image_view){size[0], size[1], 1, stride[0], stride[1], 0};
-  else if (ndim == 3 && is_colours(size[0])) *v = (image_view){size[1], size[2], size[0], stride[1], stride[2], stride[0]};
-  else if (ndim == 3 && is_colours(size[2])) *v = (image_view){size[0], size[1], size[2], stride[0], stride[1], stride[2]};
+  else if (ndim == 3 && is_colours(size[0]))
+    *v = (image_view){size[1], size[2], size[0], stride[1], stride[2], stride[0]};
+  else if (ndim == 3 && is_colours(size[2]))
+    *v = (image_view){size[0], size[1], size[2], stride[0], stride[1], stride[2]};
   else return false;
   return v->height >= 1 && v->width >= 1 && v->height <= REPORT_MAX_SIDE && v->width <= REPORT_MAX_SIDE;
 }
@@ -185,7 +190,8 @@ static uint8_t *push_pixels(lua_State *L, capl_tensor *t, const place *at, image
   if (!view_image(t, v) || !(t->dtype == CAPL_U8 || capl_dtype_is_float(t->dtype)))
     bind_fail(L, CAPL_ESHAPE, at->op, NULL,
               "%s[%d].image: one image (H,W), (C,H,W) or (H,W,C) with C = 1 or 3, u8 or floating, of at most %d px per "
-              "side expected, got %s", at->list, at->number, REPORT_MAX_SIDE, capl_tensor_describe(t, text, sizeof text));
+              "side expected, got %s", at->list, at->number, REPORT_MAX_SIDE,
+                  capl_tensor_describe(t, text, sizeof text));
   if (!capl_tensor_data(t))
     bind_fail(L, CAPL_ESTATE, at->op, NULL, "%s[%d].image is on device meta and has no pixels", at->list, at->number);
   uint8_t *pixels = lua_newuserdata(L, (size_t)capl_tensor_numel(t));
@@ -372,7 +378,8 @@ static const char *begin(lua_State *L, const char *name, const report_drawing **
   return path;
 }
 
-/* lines(path, chart), sheet(path, sheet), gallery(path, gallery), matrix(path, matrix): tables as lua/capl/plot has checked them */
+/* lines(path, chart), sheet(path, sheet), gallery(path, gallery), matrix(path, matrix): tables as lua/capl/plot has
+** checked them */
 #define PLOT(what, type, read)                                                                                  \
   static int plot_##what(lua_State *L)                                                                          \
   {                                                                                                             \

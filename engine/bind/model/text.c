@@ -72,24 +72,27 @@ static int64_t steps_of(lua_State *L, int64_t n, int64_t T)
 static capl_ctc_text *new_texts(lua_State *L, int64_t n, int64_t T)
 {
   size_t each = (size_t)(T + 1);
-  if (n * (T + 1) > INT32_MAX / 16) bind_fail(L, CAPL_ENOMEM, name, NULL, "%g texts of %g time steps", (double)n, (double)T);
+  if (n * (T + 1) > INT32_MAX / 16)
+    bind_fail(L, CAPL_ENOMEM, name, NULL, "%g texts of %g time steps", (double)n, (double)T);
   char *room = lua_newuserdata(L, (size_t)n * (sizeof(capl_ctc_text) + each * 12));
   capl_ctc_text *texts = (capl_ctc_text *)(void *)room;
   char *values = room + (size_t)n * sizeof *texts;
   for (int64_t i = 0; i < n; i++, values += each * 12)
-    texts[i] = (capl_ctc_text){.classes = (int32_t *)(void *)values, .confidences = (float *)(void *)(values + each * 4),
+    texts[i] = (capl_ctc_text){.classes = (int32_t *)(void *)values,
+                               .confidences = (float *)(void *)(values + each * 4),
                                .steps = (int32_t *)(void *)(values + each * 8)};
   return texts;
 }
 
-/* core.ctc_decode(scores, steps, blank, min_length, max_length, allowed, places, width, top, best) -> for each sample a list of
-** texts {classes, confidences, steps, log_prob}. scores (N,T,K) f32 that the host can read; steps: nil or a list; allowed,
-** places: nil or a string of flags. width 0: greedy, one text each. */
+/* core.ctc_decode(scores, steps, blank, min_length, max_length, allowed, places, width, top, best) -> for each sample a
+** list of texts {classes, confidences, steps, log_prob}. scores (N,T,K) f32 that the host can read; steps: nil or a
+** list; allowed, places: nil or a string of flags. width 0: greedy, one text each. */
 static int core_ctc_decode(lua_State *L)
 {
   const capl_tensor *x = bind_on_host(L, SCORES);
   if (x->ndim != 3 || x->dtype != CAPL_F32) return bind_arg_error(L, SCORES, "scores (N,T,K) f32 expected");
-  int64_t N = x->size[0], T = x->size[1], K = x->size[2], width = bind_check_int(L, WIDTH), top = bind_check_int(L, TOP);
+  int64_t N = x->size[0], T = x->size[1], K = x->size[2], width = bind_check_int(L, WIDTH),
+      top = bind_check_int(L, TOP);
   capl_ctc_limits limits = check_limits(L, (size_t)K);
   capl_ctc_scores s = {.K = K, .step = x->stride[1], .class_step = x->stride[2], .blank = bind_check_int(L, BLANK)};
   int64_t best = width > 0 ? bind_check_int(L, BEST) : 1, found = 1;

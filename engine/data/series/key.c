@@ -51,7 +51,9 @@ static bool read_date(const char **p, double *seconds)
   int year, month, day;
   if (!read_digits(p, 4, &year)) return false;
   char mark = **p;
-  if ((mark != '-' && mark != '/') || !pass(p, mark) || !read_digits(p, 2, &month) || !pass(p, mark) || !read_digits(p, 2, &day)) return false;
+  if ((mark != '-' && mark != '/') || !pass(p, mark) || !read_digits(p, 2, &month) || !pass(p, mark)
+      || !read_digits(p, 2, &day))
+    return false;
   if (year < 1 || month < 1 || month > 12 || day < 1 || day > days_in(year, month)) return false;
   *seconds = 86400 * day_number(year, month, day);
   return true;

@@ -38,10 +38,16 @@ static const char *const part_names[] = {"train", "val", "test"};
 static capl_status check_options(const capl_series_options *o)
 {
   if (!o->target) return CAPL_FAIL(CAPL_EVALUE, "a series needs a target column");
-  if (o->window < 0 || o->window > 65536) return CAPL_FAIL(CAPL_EVALUE, "window is %d rows; it must be 1..65536", o->window);
-  if (o->horizon < 0 || o->horizon > 65536) return CAPL_FAIL(CAPL_EVALUE, "horizon is %d rows; it must be 1..65536", o->horizon);
-  if (o->train >= 0 && o->train <= 1 && o->val >= 0 && o->val <= 1 && o->train + o->val <= 1 + 1e-9 && (o->train > 0 || o->val == 0)) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "shares of train and val are %g and %g; train is above 0, and together they are at most 1", o->train, o->val);
+  if (o->window < 0 || o->window > 65536)
+    return CAPL_FAIL(CAPL_EVALUE, "window is %d rows; it must be 1..65536", o->window);
+  if (o->horizon < 0 || o->horizon > 65536)
+    return CAPL_FAIL(CAPL_EVALUE, "horizon is %d rows; it must be 1..65536", o->horizon);
+  if (o->train >= 0 && o->train <= 1 && o->val >= 0 && o->val <= 1 && o->train + o->val <= 1 + 1e-9
+      && (o->train > 0 || o->val == 0))
+    return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE,
+                   "shares of train and val are %g and %g; train is above 0, and together they are at most 1", o->train,
+                   o->val);
 }
 
 /* Rows of each part by time. A hundredth of a row more makes 0.7 of 10 rows seven, whatever 0.7 is in binary. */
@@ -62,8 +68,8 @@ static capl_status check_lengths(const capl_series *s)
   for (int k = 0; k < CAPL_SERIES_PARTS; k++) {
     const part *p = &s->part[k];
     if (p->to - p->from >= (uint32_t)needed || (p->to == p->from && k != CAPL_SERIES_TRAIN)) continue;
-    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u of %u rows; a window of %d and a target %d later need %d", s->table.name,
-                     part_names[k], p->to - p->from, s->table.n_rows, s->window, s->horizon, needed);
+    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u of %u rows; a window of %d and a target %d later need %d",
+                     s->table.name, part_names[k], p->to - p->from, s->table.n_rows, s->window, s->horizon, needed);
   }
   return CAPL_OK;
 }
@@ -81,7 +87,9 @@ static capl_status train_mean(const capl_series *s, int column, double *mean)
   double sum = 0, n = 0;
   for (uint32_t row = 0; row < s->part[0].to; row++)
     if (!isnan(*cell(s, row, column))) sum += *cell(s, row, column), n++;
-  if (n == 0) return CAPL_FAIL(CAPL_EVALUE, "%s: %s has no number in the %u rows of train", s->table.name, s->table.column[column], s->part[0].to);
+  if (n == 0)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: %s has no number in the %u rows of train", s->table.name,
+                     s->table.column[column], s->part[0].to);
   *mean = sum / n;
   return CAPL_OK;
 }
@@ -91,8 +99,8 @@ static capl_status check_sizes(const capl_series *s, int column)
 {
   for (uint32_t row = 0; row < s->table.n_rows; row++)
     if (fabs(*cell(s, row, column)) > 1e30)
-      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s is %g; numbers here are at most 1e30", s->table.name, s->table.line[row],
-                       s->table.column[column], *cell(s, row, column));
+      return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s is %g; numbers here are at most 1e30", s->table.name,
+                       s->table.line[row], s->table.column[column], *cell(s, row, column));
   return CAPL_OK;
 }
 
@@ -149,7 +157,8 @@ static void scale(capl_series *s)
 {
   for (uint32_t row = 0; row < s->table.n_rows; row++) {
     for (int i = 0; i < s->n_features; i++)
-      s->x[(size_t)row * (size_t)s->n_features + (size_t)i] = (float)((*cell(s, row, i) - s->mean[i]) / s->deviation[i]);
+      s->x[(size_t)row * (size_t)s->n_features + (size_t)i] =
+          (float)((*cell(s, row, i) - s->mean[i]) / s->deviation[i]);
     s->y[row] = (float)((*cell(s, row, s->target) - s->mean[s->target]) / s->deviation[s->target]);
   }
   free(s->table.value);
@@ -195,7 +204,8 @@ static capl_status allocate(capl_series *s)
   s->y = malloc((rows + 1) * sizeof *s->y);
   s->told = malloc(rows + 1);
   if (s->mean && s->deviation && s->x && s->y && s->told) return CAPL_OK;
-  return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d features", s->table.name, s->table.n_rows, s->n_features);
+  return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d features", s->table.name, s->table.n_rows,
+                   s->n_features);
 }
 
 static capl_status build(capl_series *s, const capl_series_options *o, const char *key)
@@ -230,11 +240,15 @@ static capl_status put_target_last(capl_series *s, const char *target)
     value[last] = x;
   }
   s->target = s->n_features = last;
-  if (last == 0) return CAPL_FAIL(CAPL_EVALUE, "%s has no column beside its key and %s; features = {\"%s\"} foretells it from itself", t->name, target, target);
+  if (last == 0)
+    return CAPL_FAIL(CAPL_EVALUE,
+                     "%s has no column beside its key and %s; features = {\"%s\"} foretells it from itself", t->name,
+                     target, target);
   return CAPL_OK;
 }
 
-static capl_status make(const char *path, const capl_series_table *given, const capl_series_options *o, const char **wanted, capl_series *s)
+static capl_status make(const char *path, const capl_series_table *given, const capl_series_options *o,
+                        const char **wanted, capl_series *s)
 {
   const char *key = o->key ? o->key : "date";
   int n = o->features ? o->n_features + 1 : 0;
@@ -253,7 +267,8 @@ static capl_status make(const char *path, const capl_series_table *given, const 
   return build(s, o, key);
 }
 
-static capl_status new_series(const char *path, const capl_series_table *given, const capl_series_options *o, capl_series **series)
+static capl_status new_series(const char *path, const capl_series_table *given, const capl_series_options *o,
+                              capl_series **series)
 {
   CAPL_TRY(check_options(o));
   capl_series *s = calloc(1, sizeof *s);
@@ -324,7 +339,8 @@ typedef struct {
 } series_source;
 
 /* A window lies in one piece already, and its target too. */
-static capl_status series_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent)
+static capl_status series_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
+                                 bool *lent)
 {
   (void)scratch;
   const series_source *self = (const series_source *)source;
@@ -367,10 +383,12 @@ static void add_field(capl_source *s, const char *name, int ndim, int size0, int
 
 capl_status capl_source_series_new(capl_series *series, capl_series_part which, capl_source **source)
 {
-  static const capl_source_ops ops = {.read = series_read, .borrow = series_borrow, .close = series_close, .name = series_name};
+  static const capl_source_ops ops = {.read = series_read, .borrow = series_borrow, .close = series_close,
+                                      .name = series_name};
   const part *p = &series->part[which];
   if (p->n_windows == 0)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u rows and no window whose target is known", series->table.name, part_names[which], p->to - p->from);
+    return CAPL_FAIL(CAPL_EVALUE, "%s: the %s part has %u rows and no window whose target is known", series->table.name,
+                     part_names[which], p->to - p->from);
   series_source *self = calloc(1, sizeof *self);
   if (!self) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a part of a series");
   self->base = (capl_source){.ops = &ops, .refs = 1, .count = p->n_windows, .fixed = true};

@@ -16,7 +16,8 @@
 
 static capl_status no_memory(const series_table *t)
 {
-  return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d columns", t->name ? t->name : "a series", t->capacity, t->n_columns);
+  return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d columns", t->name ? t->name : "a series", t->capacity,
+                   t->n_columns);
 }
 
 static bool grow(void **array, size_t count, size_t size)
@@ -32,7 +33,8 @@ static capl_status reserve(series_table *t, uint32_t rows)
   t->capacity = rows > 2 * t->capacity ? rows : 2 * t->capacity;
   size_t n = t->capacity;
   bool fine = grow((void **)&t->at, n, sizeof *t->at) && grow((void **)&t->key, n, sizeof *t->key) &&
-              grow((void **)&t->line, n, sizeof *t->line) && grow((void **)&t->value, n * (size_t)t->n_columns, sizeof *t->value);
+              grow((void **)&t->line, n, sizeof *t->line)
+              && grow((void **)&t->value, n * (size_t)t->n_columns, sizeof *t->value);
   return fine ? CAPL_OK : no_memory(t);
 }
 
@@ -41,7 +43,8 @@ static capl_status bad_key(const series_table *t, uint32_t line, const char *col
 {
   char shown[120];
   capl_text_show(shown, sizeof shown, text, false);
-  if (kind == KEY_NONE) CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s: '%s' is no date and no number", t->name, line, column, shown);
+  if (kind == KEY_NONE)
+    CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s: '%s' is no date and no number", t->name, line, column, shown);
   else CAPL_FAIL(CAPL_EFORMAT, "%s:%u: %s: '%s' is a %s, the rows before have a %s", t->name, line, column, shown,
                  kind == KEY_DATE ? "date" : "number", kind == KEY_DATE ? "number" : "date");
   capl_error_hint("write dates as 2015-02-28 or 2015-02-28 13:45");
@@ -85,7 +88,8 @@ static int find(const char *name, const char *const *column, int n)
 
 /* Which columns of n to take, in the wanted order or all but the key; their names become the table's. from: room for as
 ** many places as there are columns or wanted ones. */
-static capl_status choose(series_table *t, const char *const *column, int n, int key, const char *const *wanted, int n_wanted, int *from)
+static capl_status choose(series_table *t, const char *const *column, int n, int key, const char *const *wanted,
+                          int n_wanted, int *from)
 {
   t->column = calloc((size_t)(n > n_wanted ? n : n_wanted) + 1, sizeof *t->column);
   if (!t->column) return no_memory(t);
@@ -120,7 +124,8 @@ static capl_status read_row(series_table *t, csv *file, int key, const int *from
   return CAPL_OK;
 }
 
-static capl_status read_rows(series_table *t, csv *file, const char *key, const char *const *wanted, int n_wanted, int *from)
+static capl_status read_rows(series_table *t, csv *file, const char *key, const char *const *wanted, int n_wanted,
+                             int *from)
 {
   int at = csv_column(file, key);
   if (at < 0) return no_column(t->name, key, (const char *const *)file->column, file->n_columns);
@@ -165,11 +170,13 @@ static capl_status copy_rows(series_table *t, const capl_series_table *given, co
   return CAPL_OK;
 }
 
-capl_status table_copy(series_table *t, const capl_series_table *given, const char *key, const char *const *wanted, int n_wanted)
+capl_status table_copy(series_table *t, const capl_series_table *given, const char *key, const char *const *wanted,
+                       int n_wanted)
 {
   *t = (series_table){.name = strdup(given->name), .line_word = "row"};
   int *from = calloc((size_t)given->n_columns + (size_t)n_wanted + 1, sizeof *from);
-  capl_status status = t->name && from ? choose(t, given->column, given->n_columns, -1, wanted, n_wanted, from) : no_memory(t);
+  capl_status status = t->name && from ? choose(t, given->column, given->n_columns, -1, wanted, n_wanted, from)
+      : no_memory(t);
   if (status == CAPL_OK) status = copy_rows(t, given, key, from);
   free(from);
   return status;
@@ -208,7 +215,8 @@ static capl_status check_once(const series_table *t, const place *order, const c
   for (uint32_t i = 1; i < t->n_rows; i++) {
     if (order[i].at != order[i - 1].at) continue;
     capl_text_show(shown, sizeof shown, t->key[order[i].row], false);
-    return CAPL_FAIL(CAPL_EFORMAT, "%s: %ss %u and %u have the same %s, %s", t->name, t->line_word, order[i - 1].line, order[i].line, key, shown);
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: %ss %u and %u have the same %s, %s", t->name, t->line_word, order[i - 1].line,
+                     order[i].line, key, shown);
   }
   return CAPL_OK;
 }

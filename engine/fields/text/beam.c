@@ -1,10 +1,10 @@
 /* beam.c -- the most probable text: prefix beam search.
 **
-** At each step it keeps the most probable prefixes, each with the log probability of its paths that end in a blank and of
-** those that end in its last character; a path may stay with its prefix or go on by one character. Sources: Graves: Supervised
-** Sequence Labelling, 2012, section 7.5; Hannun, Maas, Jurafsky, Ng: First-Pass Large Vocabulary Continuous Speech
-** Recognition, 2014. Prefixes are nodes of a tree, so that each exists once however it was reached. What is left over at
-** the end is ranked by the exact probability, beside the text of greedy decoding.
+** At each step it keeps the most probable prefixes, each with the log probability of its paths that end in a blank and
+** of those that end in its last character; a path may stay with its prefix or go on by one character. Sources: Graves:
+** Supervised Sequence Labelling, 2012, section 7.5; Hannun, Maas, Jurafsky, Ng: First-Pass Large Vocabulary Continuous
+** Speech Recognition, 2014. Prefixes are nodes of a tree, so that each exists once however it was reached. What is left
+** over at the end is ranked by the exact probability, beside the text of greedy decoding.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <inttypes.h>
@@ -66,7 +66,8 @@ static int32_t child_of(beam *b, int32_t parent, int32_t k)
   int32_t i = find_child(b, parent, k);
   if (i) return i;
   i = b->n_nodes++;
-  b->nodes[i] = (node){.parent = parent, .k = k, .depth = b->nodes[parent].depth + 1, .sibling = b->nodes[parent].child};
+  b->nodes[i] = (node){.parent = parent, .k = k, .depth = b->nodes[parent].depth + 1,
+                       .sibling = b->nodes[parent].child};
   b->nodes[parent].child = i;
   return i;
 }
@@ -245,8 +246,8 @@ static capl_status search(beam *b, int64_t n, capl_ctc_text *out, int64_t *found
   return collect(b, n, out, found);
 }
 
-capl_status capl_ctc_beam(const capl_ctc_scores *s, const capl_ctc_limits *limits, int64_t width, int64_t top, int64_t n,
-                          capl_ctc_text *out, int64_t *found)
+capl_status capl_ctc_beam(const capl_ctc_scores *s, const capl_ctc_limits *limits, int64_t width, int64_t top,
+                          int64_t n, capl_ctc_text *out, int64_t *found)
 {
   static const int64_t widest = 1 << 20;
   CTC_TABLE table;
@@ -255,7 +256,8 @@ capl_status capl_ctc_beam(const capl_ctc_scores *s, const capl_ctc_limits *limit
   if (!limits) limits = &ctc_no_limits;
   CAPL_TRY(ctc_check_limits(&table, limits));
   if (width < 1 || width > widest || n < 1 || n > widest || top < 0)
-    return CAPL_FAIL(CAPL_EVALUE, "a beam of width %" PRId64 " over %" PRId64 " classes for %" PRId64 " texts", width, top, n);
+    return CAPL_FAIL(CAPL_EVALUE, "a beam of width %" PRId64 " over %" PRId64 " classes for %" PRId64 " texts", width,
+                     top, n);
   if (n > width) width = n;
   beam b = {.table = &table, .limits = limits, .width = width, .top = top == 0 || top > s->K ? s->K : top};
   return search(&b, n, out, found);

@@ -1,8 +1,8 @@
 /* greedy.c -- the most probable path, read as a text.
 **
-** Without limits of length or place each step takes its best class by itself. With them the best path is found step by step
-** over pairs of (characters so far, class), Viterbi's way; the last number of characters stands for itself and any more when
-** there is no upper limit.
+** Without limits of length or place each step takes its best class by itself. With them the best path is found step by
+** step over pairs of (characters so far, class), Viterbi's way; the last number of characters stands for itself and any
+** more when there is no upper limit.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <inttypes.h>
@@ -23,7 +23,8 @@ static int64_t best_class(const ctc_table *table, const capl_ctc_limits *limits,
 static capl_status no_text(const ctc_table *table)
 {
   CAPL_FAIL(CAPL_EVALUE, "no text of %" PRId64 " time steps keeps to the limits of length and characters", table->T);
-  capl_error_hint("equal characters side by side need a time step between them; -infinity as a score rules a class out");
+  capl_error_hint("equal characters side by side need a time step between them; -infinity as a score rules a class "
+                  "out");
   return CAPL_EVALUE;
 }
 

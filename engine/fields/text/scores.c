@@ -74,8 +74,10 @@ capl_status ctc_table_init(ctc_table *table, const capl_ctc_scores *s)
 
 capl_status ctc_check_limits(const ctc_table *table, const capl_ctc_limits *limits)
 {
-  if (limits->min_length < 0 || limits->max_length < 0 || (limits->max_length && limits->min_length > limits->max_length))
-    return CAPL_FAIL(CAPL_EVALUE, "a text of %" PRId64 " to %" PRId64 " characters", limits->min_length, limits->max_length);
+  if (limits->min_length < 0 || limits->max_length < 0
+      || (limits->max_length && limits->min_length > limits->max_length))
+    return CAPL_FAIL(CAPL_EVALUE, "a text of %" PRId64 " to %" PRId64 " characters", limits->min_length,
+                     limits->max_length);
   if (limits->min_length > table->T) {
     CAPL_FAIL(CAPL_EVALUE, "a text of %" PRId64 " characters needs as many time steps, there are %" PRId64,
               limits->min_length, table->T);
@@ -98,7 +100,8 @@ static bool may_skip_to(const int32_t *classes, int64_t s)
   return s % 2 && s >= 2 && classes[s / 2] != classes[s / 2 - 1];
 }
 
-/* One step of the forward recursion; row: what was, and becomes what is. From the last state on, so that it can be in place. */
+/* One step of the forward recursion; row: what was, and becomes what is. From the last state on, so that it can be in
+** place. */
 static void forward_step(const ctc_table *table, const int32_t *classes, int64_t states, int64_t t, double *row)
 {
   for (int64_t s = states - 1; s >= 0; s--) {

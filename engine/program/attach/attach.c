@@ -1,7 +1,7 @@
 /* attach.c -- both sides of `capl attach` for Lua: the run that lets somebody in, and the terminal that comes in.
 **
-** lua/capl/run/attach.lua says when somebody is let in and what lines mean; lua/capl/repl/remote.lua is the prompt whose lines
-** run there. attach/socket.h tells what passes between them.
+** lua/capl/run/attach.lua says when somebody is let in and what lines mean; lua/capl/repl/remote.lua is the prompt
+** whose lines run there. attach/socket.h tells what passes between them.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -29,7 +29,8 @@
 static pthread_t lua_thread;
 static volatile sig_atomic_t line_runs;
 
-/* The line of a client is stopped by a signal of its own, to the thread that runs Lua: none that a run means anything by. */
+/* The line of a client is stopped by a signal of its own, to the thread that runs Lua: none that a run means anything
+** by. */
 enum { STOP_LINE = SIGURG };
 
 void capl_attach_stop_line(void)
@@ -111,8 +112,8 @@ static int attach_say(lua_State *L)
   return 1;
 }
 
-/* attach_run(f, …) -> true, results; or false, the error's text and code. What it prints goes to the client, who may stop it; what
-** it makes belongs to no scope of the run. columns: of the client's terminal, 0 = it is none */
+/* attach_run(f, …) -> true, results; or false, the error's text and code. What it prints goes to the client, who may
+** stop it; what it makes belongs to no scope of the run. columns: of the client's terminal, 0 = it is none */
 static int attach_run(lua_State *L)
 {
   int columns = (int)luaL_checkinteger(L, 1);
@@ -155,7 +156,8 @@ static int client_fail(lua_State *L, const char *why)
   return 2;
 }
 
-/* client_runs() -> list of {pid =, text = JSON} of all runs of this user that have a socket; no text: it does not answer */
+/* client_runs() -> list of {pid =, text = JSON} of all runs of this user that have a socket; no text: it does not
+** answer */
 static int client_runs(lua_State *L)
 {
   char path[ATTACH_PATH], why[ATTACH_WHY];
@@ -207,8 +209,8 @@ static int client_send(lua_State *L)
   return 0;
 }
 
-/* Waits for the run. false: the time is over, or this program is asked to end. Ctrl-C is passed on: it stops what was typed, not
-** this program. */
+/* Waits for the run. false: the time is over, or this program is asked to end. Ctrl-C is passed on: it stops what was
+** typed, not this program. */
 static bool wait_for_run(double seconds, bool pass_on, bool *stopped)
 {
   struct pollfd p = {.fd = connection, .events = POLLIN};
@@ -231,8 +233,8 @@ static void print_frame(const attach_frame *frame)
   fflush(stream);
 }
 
-/* client_receive([seconds]) -> kind and text of the run's next answer, after printing what comes before it; "gone"; nil: nothing in
-** that time; "stopped": Ctrl-C while the time was running */
+/* client_receive([seconds]) -> kind and text of the run's next answer, after printing what comes before it; "gone";
+** nil: nothing in that time; "stopped": Ctrl-C while the time was running */
 static int client_receive(lua_State *L)
 {
   double seconds = luaL_optnumber(L, 1, -1);
@@ -258,8 +260,8 @@ static int client_receive(lua_State *L)
 /* client_prompt(greeting, verbose) -> exit status of a prompt whose lines are those of repl.remote */
 static int client_prompt(lua_State *L)
 {
-  capl_repl_options o = {.module = "repl.remote", .greeting = luaL_checkstring(L, 1), .over = &session_over, .watch = connection,
-                         .verbose = lua_toboolean(L, 2)};
+  capl_repl_options o = {.module = "repl.remote", .greeting = luaL_checkstring(L, 1), .over = &session_over,
+                         .watch = connection, .verbose = lua_toboolean(L, 2)};
   int status = capl_repl_run(L, &o);
   if (capl_worker_stopped() && connection >= 0) { /* nothing is waited for: the run sees that nobody is there */
     close(connection);
@@ -273,9 +275,10 @@ static int client_prompt(lua_State *L)
 void capl_attach_add(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-    {"attach_describe", attach_describe_as}, {"attach_hold", attach_hold}, {"attach_wanted", attach_wanted}, {"attach_hurried", attach_hurried}, {"attach_enter", attach_let_in}, {"attach_next", attach_take},
-    {"attach_answer", attach_say}, {"attach_run", attach_run}, {"attach_leave", attach_see_off}, {"client_runs", client_runs},
-    {"client_begin", client_begin}, {"client_send", client_send}, {"client_receive", client_receive}, {"client_prompt", client_prompt},
-    {NULL, NULL}};
+    {"attach_describe", attach_describe_as}, {"attach_hold", attach_hold}, {"attach_wanted", attach_wanted},
+    {"attach_hurried", attach_hurried}, {"attach_enter", attach_let_in}, {"attach_next", attach_take},
+    {"attach_answer", attach_say}, {"attach_run", attach_run}, {"attach_leave", attach_see_off},
+    {"client_runs", client_runs}, {"client_begin", client_begin}, {"client_send", client_send},
+    {"client_receive", client_receive}, {"client_prompt", client_prompt}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -12,7 +12,8 @@ void capl_attach_add(lua_State *L);
 
 struct crew_hold;
 
-/* Where the supervisor sees that this process is held by somebody at a prompt, so that the time does not count; NULL = nowhere. */
+/* Where the supervisor sees that this process is held by somebody at a prompt, so that the time does not count; NULL =
+** nowhere. */
 void capl_attach_hold(struct crew_hold *place);
 /* It is held from now on, or no longer. */
 void capl_attach_held(bool on);

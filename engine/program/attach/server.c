@@ -1,8 +1,8 @@
 /* server.c -- the run's side of its socket: the thread that waits there, and the one client it lets in.
 **
-** The thread is the only one that reads from the client. It hands one request at a time to the thread that runs Lua, and knows
-** alone when the client asks to stop a line, or is gone. What a line prints goes through two pipes and a thread of its own,
-** so that a client who dies cannot leave the run in a write.
+** The thread is the only one that reads from the client. It hands one request at a time to the thread that runs Lua,
+** and knows alone when the client asks to stop a line, or is gone. What a line prints goes through two pipes and a
+** thread of its own, so that a client who dies cannot leave the run in a write.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -35,7 +35,8 @@ static struct {
   bool inside, left;   /* under lock, like what follows */
   attach_frame hello, request;
   bool full, gone;     /* a request is there; the client is not */
-  int arrived, changed; /* events: for the thread of Lua that a request is there; for this one that something has changed */
+  int arrived, changed; /* events: for the thread of Lua that a request is there; for this one that something has
+                        ** changed */
 } server = {.listener = -1, .lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 static void ring(int event)
@@ -89,10 +90,11 @@ static void tell_who(int fd)
   close(fd);
 }
 
-enum { FRAME_MS = 1000, FRAME_MS_INSIDE = 200 }; /* to wait for a frame; while somebody is inside, who may want to stop a line */
+enum { FRAME_MS = 1000, FRAME_MS_INSIDE = 200 }; /* to wait for a frame; while somebody is inside, who may want to
+                                                 ** stop a line */
 
-/* Somebody has come. A frame that does not arrive soon, or not whole, is none: nobody may keep the socket. What the run says may
-** take as long as the client likes. */
+/* Somebody has come. A frame that does not arrive soon, or not whole, is none: nobody may keep the socket. What the run
+** says may take as long as the client likes. */
 static void welcome(void)
 {
   attach_frame frame;
@@ -191,7 +193,8 @@ bool attach_open(void (*interrupt)(void))
   server.arrived = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   server.changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   server.listener = listen_at(path);
-  if (server.arrived < 0 || server.changed < 0 || server.listener < 0 || !start_thread(&thread, serve, NULL)) return false;
+  if (server.arrived < 0 || server.changed < 0 || server.listener < 0 || !start_thread(&thread, serve, NULL))
+    return false;
   return pthread_detach(thread), true;
 }
 
@@ -218,7 +221,8 @@ const char *attach_enter(void)
   return there ? server.hello.text : NULL;
 }
 
-enum { LOOK_MS = 500 }; /* a signal may come between the caller's look for one and poll, which then does not end by it */
+enum { LOOK_MS = 500 }; /* a signal may come between the caller's look for one and poll, which then does not end by
+                        ** it */
 
 void attach_next(attach_frame *frame)
 {
@@ -266,7 +270,8 @@ static void hand_on(int i)
     if (!pump.dead && !attach_send(server.fd, i == 0 ? 'o' : 'e', text, (size_t)n)) pump.dead = true;
 }
 
-/* A child that somebody starts may keep the pipes: their end is not waited for, only what was in them when the line was done. */
+/* A child that somebody starts may keep the pipes: their end is not waited for, only what was in them when the line was
+** done. */
 static void *carry(void *user)
 {
   (void)user;

@@ -135,7 +135,8 @@ static int connect_to(const char *path, char why[ATTACH_WHY])
   memcpy(address.sun_path, path, ATTACH_PATH);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return snprintf(why, ATTACH_WHY, "no socket: %s", capl_errno_text(errno)), -1;
-  attach_patience(fd, ATTACH_ANSWER_MS, ATTACH_ANSWER_MS); /* also for connect: a run that is stopped takes nobody from the queue */
+  attach_patience(fd, ATTACH_ANSWER_MS, ATTACH_ANSWER_MS); /* also for connect: a run that is stopped takes nobody
+                                                           ** from the queue */
   bool there = connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
   if (there && is_run_of_ours(fd)) return fd;
   if (there) errno = EACCES; /* somebody listens there who is not this user */

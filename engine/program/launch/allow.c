@@ -1,7 +1,7 @@
 /* allow.c -- asks whether a recipe may have what its header says it needs, and keeps the answer.
 **
-** Kept in $XDG_STATE_HOME/capl/allowed: a line for each text that was allowed something, its SHA-256 and that of what it was.
-** SPDX-License-Identifier: Apache-2.0
+** Kept in $XDG_STATE_HOME/capl/allowed: a line for each text that was allowed something, its SHA-256 and that of what
+** it was. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "program/launch/allow.h"
@@ -45,7 +45,8 @@ static char *read_kept(const char *path)
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return NULL;
   char *text = malloc(MOST + 1);
-  ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022) ? read(fd, text, MOST) : -1;
+  ssize_t n = text && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+      && !(st.st_mode & 022) ? read(fd, text, MOST) : -1;
   close(fd);
   if (n < 0) return free(text), NULL;
   keep_whole_lines(text, (size_t)n);
@@ -78,7 +79,8 @@ static bool was_allowed(const capl_job *job, const grants_asked *asked)
 static bool write_kept(const char *path, const char *text, const char *line)
 {
   char temporary[FILE_NAME];
-  if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >= (int)sizeof temporary) return errno = ENAMETOOLONG, false;
+  if (snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid()) >= (int)sizeof temporary)
+    return errno = ENAMETOOLONG, false;
   unlink(temporary);
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
@@ -128,7 +130,8 @@ static int refuse(const char *program, const char *name)
 {
   fprintf(stderr,
           "capl: %s needs more than a recipe gets unasked; nothing was run\n"
-          "  hint: %s --allow %s allows it; on a terminal capl asks. A folder named on the command line, as in --data=DIR, is "
+          "  hint: %s --allow %s allows it; on a terminal capl asks. A folder named on the command line, as in "
+          "--data=DIR, is "
           "allowed anyway; %s --trust %s runs it without the sandbox\n",
           name, program, name, program, name);
   return EXIT_ERROR;

@@ -80,7 +80,8 @@ int gpus_count(char *why, size_t room)
   int fds[2];
   const char *absent;
   if (!capl_gpu_possible(&absent)) return snprintf(why, room, "%s", absent), 0;
-  if (pipe2(fds, O_CLOEXEC) != 0) return snprintf(why, room, "the GPUs cannot be counted: %s", capl_errno_text(errno)), 0;
+  if (pipe2(fds, O_CLOEXEC) != 0)
+    return snprintf(why, room, "the GPUs cannot be counted: %s", capl_errno_text(errno)), 0;
   pid_t supervisor = getpid(), pid = fork();
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

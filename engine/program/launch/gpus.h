@@ -6,8 +6,8 @@
 
 #include <stddef.h>
 
-/* Number of GPUs that CUDA shows (CUDA_VISIBLE_DEVICES is respected); 0 with a reason in why. Asked by a process of its own:
-** CUDA does not work in processes forked after its first call. */
+/* Number of GPUs that CUDA shows (CUDA_VISIBLE_DEVICES is respected); 0 with a reason in why. Asked by a process of its
+** own: CUDA does not work in processes forked after its first call. */
 int gpus_count(char *why, size_t room);
 
 #endif

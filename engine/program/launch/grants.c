@@ -1,8 +1,9 @@
-/* grants.c -- the policy of a recipe: what it gets unasked, what the user's own words add, and what its header asks for.
+/* grants.c -- the policy of a recipe: what it gets unasked, what the user's own words add, and what its header asks
+** for.
 **
-** Unasked: to read the folder it lies in, runs, fonts, and what the words of the command line name; to write the folder of its own
-** run, the file of --out, a cache and temporary files of its own. A folder that holds the user's home is never given away
-** as a whole: who keeps a recipe there gives it itself, and the recipes beside it.
+** Unasked: to read the folder it lies in, runs, fonts, and what the words of the command line name; to write the folder
+** of its own run, the file of --out, a cache and temporary files of its own. A folder that holds the user's home is
+** never given away as a whole: who keeps a recipe there gives it itself, and the recipes beside it.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -89,16 +90,18 @@ static capl_status give_recipe(const char *recipe)
 /* What tells of the machine: run's headers and monitors are drawn from it, and it tells of nobody. */
 static capl_status give_machine(void)
 {
-  static const char *const files[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/stat", "/proc/driver/nvidia",
-                                      "/sys/devices", "/sys/class", "/sys/fs/cgroup", "/dev/null",
-                                      "/proc/sys/kernel/random/boot_id"};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) CAPL_TRY(capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY));
+  static const char *const files[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/stat",
+                                      "/proc/driver/nvidia", "/sys/devices", "/sys/class", "/sys/fs/cgroup",
+                                      "/dev/null", "/proc/sys/kernel/random/boot_id"};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    CAPL_TRY(capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY));
   return CAPL_OK;
 }
 
 static capl_status give_fonts(void)
 {
-  static const char *const places[] = {"/usr/share/fonts", "/usr/local/share/fonts"}, *const names[] = {"CAPL_FONT", "CAPL_FONTS"};
+  static const char *const places[] = {"/usr/share/fonts", "/usr/local/share/fonts"},
+  *const names[] = {"CAPL_FONT", "CAPL_FONTS"};
   for (int i = 0; i < 2; i++) {
     const char *own = getenv(names[i]);
     CAPL_TRY(capl_policy_grant(places[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY));
@@ -114,7 +117,8 @@ static capl_status give_library(void)
   return own && *own ? capl_policy_grant(own, CAPL_MAY_READ | CAPL_MAY_QUIETLY) : CAPL_OK;
 }
 
-/* What a recipe gets unasked is what its name says: a link may have come with the recipe, and lead into the user's home. */
+/* What a recipe gets unasked is what its name says: a link may have come with the recipe, and lead into the user's
+** home. */
 static capl_status no_link(const char *name)
 {
   struct stat st;
@@ -124,7 +128,8 @@ static capl_status no_link(const char *name)
   CAPL_TRY(capl_policy_resolve(".", here));
   if (capl_policy_is_below(real, here) && strcmp(real, here) != 0) return CAPL_OK;
   CAPL_FAIL(CAPL_EVALUE, "%s is a link that leads to %s: a recipe would write there", name, real);
-  capl_error_hint("take it away if you have not made it; run where %s is none, or trust the recipe: capl --trust …", name);
+  capl_error_hint("take it away if you have not made it; run where %s is none, or trust the recipe: capl --trust …",
+                  name);
   return CAPL_EVALUE;
 }
 
@@ -141,13 +146,14 @@ static capl_status give_runs(void)
   return capl_policy_grant(folder, READ_WRITE);
 }
 
-/* A folder of its own for each recipe: what one leaves there no other one is trained with. By its place, not by its text: it
-** stays the same recipe while it is written. */
+/* A folder of its own for each recipe: what one leaves there no other one is trained with. By its place, not by its
+** text: it stays the same recipe while it is written. */
 static capl_status give_cache(const char *recipe)
 {
   char real[CAPL_POLICY_PATH], name[80] = "recipes/", path[CAPL_POLICY_PATH];
   CAPL_TRY(capl_policy_resolve(recipe, real));
-  SHA256Data((const uint8_t *)real, strlen(real), name + strlen(name)); /* a path that shares it with another cannot be made up */
+  /* a path that shares it with another cannot be made up */
+  SHA256Data((const uint8_t *)real, strlen(real), name + strlen(name));
   unsetenv("CAPL_RECIPE_CACHE"); /* of the capl that starts this one */
   if (!capl_place("XDG_CACHE_HOME", ".cache", name, path, sizeof path)) return CAPL_OK;
   capl_place_make_above(path);
@@ -157,8 +163,8 @@ static capl_status give_cache(const char *recipe)
   return capl_policy_grant(path, READ_WRITE | CAPL_MAY_QUIETLY);
 }
 
-/* Held by the job that made the folder, its supervisor and its workers, as long as one of them lives; where a file system knows no
-** locks nobody removes it. */
+/* Held by the job that made the folder, its supervisor and its workers, as long as one of them lives; where a file
+** system knows no locks nobody removes it. */
 static bool lock_folder(const char *path)
 {
   int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -202,7 +208,8 @@ static capl_status give_temporary(void)
   return capl_policy_grant(own_temporary, READ_WRITE | CAPL_MAY_QUIETLY);
 }
 
-/* Where another program of the user would meet what a recipe has left: other runs' sockets, and the answers to what is asked. */
+/* Where another program of the user would meet what a recipe has left: other runs' sockets, and the answers to what is
+** asked. */
 static capl_status protect_own_folders(void)
 {
   char path[CAPL_POLICY_PATH], why[ATTACH_WHY];
@@ -217,8 +224,8 @@ static capl_status protect_own_folders(void)
 
 /* ---- the user's words -------------------------------------------------------------------------- */
 
-/* Each part of a value that is there: a folder, or files of a list; what is not there, too, where it can only be a path: that
-** it is missing is to be said, not that it is forbidden. */
+/* Each part of a value that is there: a folder, or files of a list; what is not there, too, where it can only be a
+** path: that it is missing is to be said, not that it is forbidden. */
 static capl_status give_value(const char *value, bool path)
 {
   char list[CAPL_POLICY_PATH];
@@ -232,8 +239,8 @@ static capl_status give_value(const char *value, bool path)
   return CAPL_OK;
 }
 
-/* A list of files that the user names is of a set that lies around it. Lines that lead elsewhere are the list's word, not
-** the user's. */
+/* A list of files that the user names is of a set that lies around it. Lines that lead elsewhere are the list's word,
+** not the user's. */
 static capl_status give_set_of(const char *list)
 {
   static const char *const ends[] = {".txt", ".tsv", ".csv", ".jsonl", ".ndjson"};
@@ -289,7 +296,8 @@ static capl_status give_words(const capl_job *job)
     CAPL_TRY(give_word(word + 2, n, value ? value + 1 : job->argv[i + 1]));
     out = out || (n == 3 && strncmp(word + 2, "out", n) == 0);
   }
-  const char *name = strcmp(job->command, "preview") == 0 ? "preview.png" : strcmp(job->command, "lr") == 0 ? "lr.png" : NULL;
+  const char *name = strcmp(job->command, "preview") == 0 ? "preview.png" : strcmp(job->command, "lr") == 0 ? "lr.png"
+      : NULL;
   if (out || !name) return CAPL_OK;
   CAPL_TRY(no_link(name));
   return give_output(name);
@@ -307,7 +315,8 @@ static capl_status each_read(const capl_job *job, capl_status (*f)(void *user, c
   return CAPL_OK;
 }
 
-/* A place that the user has named, or that every recipe gets, is not asked for; one that is named twice is asked for once. */
+/* A place that the user has named, or that every recipe gets, is not asked for; one that is named twice is asked for
+** once. */
 static capl_status add_foreign(void *user, const char *path)
 {
   grants_asked *a = user;
@@ -347,9 +356,11 @@ static void take_hash(grants_asked *a)
 static capl_status check_readable(const capl_job *job, const grants_asked *a)
 {
   if (a->count <= GRANTS_SHOWN && strlen(a->text) <= GRANTS_TEXT) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "%.1000s needs: its header asks for %d places outside its folder, more than can be shown in one question",
+  CAPL_FAIL(CAPL_EVALUE, "%.1000s needs: its header asks for %d places outside its folder, more than can be shown in "
+                         "one question",
             job->recipe, a->count);
-  capl_error_hint("at most %d places whose paths have %d characters together are asked for; name a folder that holds them, as in "
+  capl_error_hint("at most %d places whose paths have %d characters together are asked for; name a folder that holds "
+                  "them, as in "
                   "--data=DIR, or trust the recipe: capl --trust …", GRANTS_SHOWN, GRANTS_TEXT);
   return CAPL_EVALUE;
 }
@@ -372,7 +383,8 @@ capl_status grants_ask(const capl_job *job, grants_asked *a)
   if (job->header.output > CAPL_LIMIT_OUTPUT_GB * GB) a->output = job->header.output;
   FILE *text = open_memstream(&a->text, &n);
   if (text) write_lines(a, text);
-  if (!text || fclose(text) != 0 || !a->text) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the question what the recipe may do");
+  if (!text || fclose(text) != 0 || !a->text)
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the question what the recipe may do");
   take_hash(a);
   return check_readable(job, a);
 }

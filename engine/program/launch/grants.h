@@ -9,8 +9,8 @@
 /* Whether a job runs in the sandbox: it loads a recipe, and nobody trusts that. */
 bool grants_wanted(const capl_job *job);
 
-/* Fills the policy (sandbox/policy.h) with what the recipe gets unasked and by the user's words. EVALUE, EIO: a place that cannot be
-** given away. */
+/* Fills the policy (sandbox/policy.h) with what the recipe gets unasked and by the user's words. EVALUE, EIO: a place
+** that cannot be given away. */
 capl_status grants_give(const capl_job *job);
 
 enum { GRANTS_MOST = CAPL_HEADER_TEXT, GRANTS_SHOWN = 16, GRANTS_TEXT = 8000 };
@@ -24,7 +24,8 @@ typedef struct {
   char sha256[65];        /* of all of it */
 } grants_asked;
 
-/* EVALUE: more than can be shown in one question; EIO: a place that cannot be found out. Forget it afterwards in any case. */
+/* EVALUE: more than can be shown in one question; EIO: a place that cannot be found out. Forget it afterwards in any
+** case. */
 capl_status grants_ask(const capl_job *job, grants_asked *a);
 /* Adds it to the policy: the very places that were asked for, wherever their links lead by now. */
 capl_status grants_give_asked(const capl_job *job, const grants_asked *a);

@@ -1,8 +1,8 @@
 /* launch.c -- runs a job in as many processes as it asks for.
 **
-** A recipe of one process has a supervisor and a worker. GPU ranks of this machine are several workers of one supervisor,
-** which are joined by sockets made before they are forked. Ranks on CPUs are started by mpirun, one capl each with a
-** supervisor and a worker of its own; so are those of a launcher that was there before.
+** A recipe of one process has a supervisor and a worker. GPU ranks of this machine are several workers of one
+** supervisor, which are joined by sockets made before they are forked. Ranks on CPUs are started by mpirun, one capl
+** each with a supervisor and a worker of its own; so are those of a launcher that was there before.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -31,7 +31,8 @@
 #include "program/launch/supervise.h"
 #include "program/worker.h"
 
-enum { DESCRIPTORS = 64, DESCRIPTORS_EACH = 8 }; /* measured: a small training needs 14, mpirun of 2 ranks between 32 and 40 */
+enum { DESCRIPTORS = 64, DESCRIPTORS_EACH = 8 }; /* measured: a small training needs 14, mpirun of 2 ranks between 32
+                                                 ** and 40 */
 
 static int say_error(void)
 {
@@ -93,8 +94,8 @@ static void drop_device(capl_job *job)
   job->argc = kept;
 }
 
-/* The GPU of a rank, where the user has named none: that of its number among the gpus of this host. Slurm may show each rank
-** its own and no other. */
+/* The GPU of a rank, where the user has named none: that of its number among the gpus of this host. Slurm may show each
+** rank its own and no other. */
 static capl_status choose_gpu(launch *l, int local_rank, int local_size, int gpus)
 {
   char name[24];
@@ -142,8 +143,8 @@ static int launch_alone(launch *l)
 {
   l->job.saving = new_flags(1);
   l->job.hold = new_hold();
-  crew c = crew_of(l, (crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN, .limit = l->seconds,
-                             .hold = l->job.hold, .saving = l->job.saving});
+  crew c = crew_of(l, (crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN,
+                             .limit = l->seconds, .hold = l->job.hold, .saving = l->job.saving});
   return supervise(&c);
 }
 
@@ -203,7 +204,8 @@ static void close_star(void *user)
 static int launch_forked(launch *l, int ranks)
 {
   forked f = {.l = l, .ranks = ranks};
-  if (!make_star(&f)) return fprintf(stderr, "capl: cannot make sockets for %d ranks: %s\n", ranks, strerror(errno)), EXIT_ERROR;
+  if (!make_star(&f))
+    return fprintf(stderr, "capl: cannot make sockets for %d ranks: %s\n", ranks, strerror(errno)), EXIT_ERROR;
   set_number("CAPL_WORLD_SIZE", ranks);
   set_number("CAPL_LOCAL_SIZE", ranks);
   share_processors(ranks, false);
@@ -211,7 +213,8 @@ static int launch_forked(launch *l, int ranks)
   l->job.saving = new_flags(ranks);
   l->job.hold = new_hold();
   crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks,
-                             .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold, .saving = l->job.saving});
+                             .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold,
+                             .saving = l->job.saving});
   int status = supervise(&c);
   free(f.star);
   return status;
@@ -265,13 +268,15 @@ static int launch_rank(launch *l, const capl_place *place)
   setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is told by this program, not by Open MPI's traceback */
   if (place->rank > 0) unsetenv("CAPL_BAR");
   l->job.rank = place->rank;
-  share_processors(place->local_size, !ours && has_own_processors(place->local_size)); /* ours binds nobody: a narrow mask is a container's */
+  /* ours binds nobody: a narrow mask is a container's */
+  share_processors(place->local_size, !ours && has_own_processors(place->local_size));
   if (getenv("CAPL_PROGRAM")) l->job.program = getenv("CAPL_PROGRAM");
   l->job.saving = new_flags(1);
   crew_output output = ours ? OUTPUT_FRAMES : place->rank > 0 ? OUTPUT_TAGGED : OUTPUT_OWN;
   crew c = crew_of(l, (crew){.count = 1, .run = run_rank, .user = l, .first = place->rank, .ranks = place->size,
-                             .host = place->local_size < place->size ? place->host : NULL, .output = output, .apart = true,
-                             .spoken_for = ours || place->rank > 0, .limit = ours ? 0 : l->seconds, .saving = l->job.saving});
+                             .host = place->local_size < place->size ? place->host : NULL, .output = output,
+                             .apart = true, .spoken_for = ours || place->rank > 0, .limit = ours ? 0 : l->seconds,
+                             .saving = l->job.saving});
   return supervise(&c);
 }
 
@@ -289,17 +294,20 @@ static capl_status settle(const launch *l, const capl_place *place, ranks_decisi
 static int say_alone(const launch *l, int ranks)
 {
   fprintf(stderr, "capl: -i is for a run in one process, and this one has %d\n  hint: %s\n", ranks,
-          l->asked == RANKS_UNSAID ? "--ranks=1 does it in one" : "run without --ranks, or use 'capl attach' with several ranks");
+          l->asked == RANKS_UNSAID ? "--ranks=1 does it in one"
+          : "run without --ranks, or use 'capl attach' with several ranks");
   return EXIT_USAGE;
 }
 
-/* Where descriptors run out, mpirun waits for ever and libraries say that they are missing: too few are refused before. */
+/* Where descriptors run out, mpirun waits for ever and libraries say that they are missing: too few are refused
+** before. */
 static capl_status need_descriptors(int processes)
 {
   const rlim_t least = DESCRIPTORS + DESCRIPTORS_EACH * (rlim_t)processes;
   struct rlimit have;
   if (getrlimit(RLIMIT_NOFILE, &have) != 0 || have.rlim_cur >= least) return CAPL_OK;
-  CAPL_FAIL(CAPL_EIO, "at most %d files may be open here (ulimit -n), and this needs %d", (int)have.rlim_cur, (int)least);
+  CAPL_FAIL(CAPL_EIO, "at most %d files may be open here (ulimit -n), and this needs %d", (int)have.rlim_cur,
+            (int)least);
   capl_error_hint("in the shell that starts capl: ulimit -n 1024; in a container: --ulimit nofile=1024");
   return CAPL_EIO;
 }

@@ -15,7 +15,8 @@ typedef struct {
   int (*flush)(int status); /* what a worker does with its exit status before it ends */
 } launch;
 
-/* argc, argv: the whole call, for ranks that mpirun starts. Returns the exit status of the program, after saying what went wrong. */
+/* argc, argv: the whole call, for ranks that mpirun starts. Returns the exit status of the program, after saying what
+** went wrong. */
 int launch_job(launch *l, int argc, char **argv);
 
 #endif

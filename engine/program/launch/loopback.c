@@ -1,8 +1,8 @@
 /* loopback.c -- libcapl_loopback: lets a process listen on this host alone, whichever address it asks for.
 **
-** Loaded into mpirun (LD_PRELOAD) when all ranks are on this host. Its control ports are open to every network otherwise:
-** Open MPI 4 binds them to all addresses whatever oob_tcp_if_include says, and Open MPI 5 refuses to start with it.
-** SPDX-License-Identifier: Apache-2.0
+** Loaded into mpirun (LD_PRELOAD) when all ranks are on this host. Its control ports are open to every network
+** otherwise: Open MPI 4 binds them to all addresses whatever oob_tcp_if_include says, and Open MPI 5 refuses to start
+** with it. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <netinet/in.h>

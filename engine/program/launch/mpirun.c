@@ -34,7 +34,8 @@ capl_status mpirun_find(int ranks, char *path, size_t room)
 {
   if (find_in_path("mpirun.openmpi", path, room) || find_in_path("mpirun", path, room)) return CAPL_OK;
   return CAPL_FAIL(CAPL_EUNSUPPORTED,
-                   "capl: --ranks=%d needs Open MPI: sudo apt install openmpi-bin libopenmpi-dev, then scripts/build", ranks);
+                   "capl: --ranks=%d needs Open MPI: sudo apt install openmpi-bin libopenmpi-dev, then scripts/build",
+                   ranks);
 }
 
 /* A cluster's batch system says how many processes a host may have; a hand-written list of hosts does too. */
@@ -74,8 +75,8 @@ static size_t environment_bytes(int *count)
   return bytes;
 }
 
-/* mpirun waits for ever for a host that is cut off, unless it finds out by itself: by probes that last a little longer than the
-** watchdog, whose message comes first. text: room for two numbers. */
+/* mpirun waits for ever for a host that is cut off, unless it finds out by itself: by probes that last a little longer
+** than the watchdog, whose message comes first. text: room for two numbers. */
 static void add_probes(command *c, int argc, const char *const *argv, char *text, size_t room)
 {
   enum { MOST = 100 }; /* probes; TCP has at most 127 */
@@ -104,15 +105,16 @@ static capl_status stay_on_host(void)
   const char *others = getenv("LD_PRELOAD");
   if (!PRELOADS || hosts_are_given()) return CAPL_OK;
   if (!library_path("libcapl_loopback.so", path, sizeof path))
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "libcapl_loopback.so is not beside libcapl.so: this build of capl is not whole");
+    return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                     "libcapl_loopback.so is not beside libcapl.so: this build of capl is not whole");
   bool more = others && *others;
   if (snprintf(all, sizeof all, "%s%s%s", path, more ? ":" : "", more ? others : "") >= (int)sizeof all)
     return CAPL_FAIL(CAPL_EVALUE, "LD_PRELOAD is too long for another library");
   return setenv("LD_PRELOAD", all, 1) == 0 ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to call mpirun");
 }
 
-/* Open MPI 5 does nothing for a user without HOME, as services and small containers are; and its hwloc complains where there is
-** no /sys. */
+/* Open MPI 5 does nothing for a user without HOME, as services and small containers are; and its hwloc complains where
+** there is no /sys. */
 capl_status mpirun_environment(void)
 {
   const struct passwd *user = getenv("HOME") ? NULL : getpwuid(geteuid());
@@ -121,15 +123,16 @@ capl_status mpirun_environment(void)
   return stay_on_host();
 }
 
-/* Ranks of one host meet in shared memory, and by no transport that listens on a network; the user's own choice is kept. */
+/* Ranks of one host meet in shared memory, and by no transport that listens on a network; the user's own choice is
+** kept. */
 static void add_transports(command *c)
 {
   if (!getenv("OMPI_MCA_pml")) add(c, "--mca"), add(c, "pml"), add(c, "ob1");
   if (!getenv("OMPI_MCA_btl")) add(c, "--mca"), add(c, "btl"), add(c, "^tcp,openib,ofi,usnic,uct");
 }
 
-/* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than ranks,
-** that makes a small exchange a hundred times faster. */
+/* yield_when_idle: a rank that waits for the others leaves them its processor; where there are fewer processors than
+** ranks, that makes a small exchange a hundred times faster. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv)
 {
   enum { OWN = 31, DIGITS = 16, NUMBERS = 3 * DIGITS };
@@ -172,7 +175,8 @@ static bool put_killed(mpirun_words *w)
   int rank, number;
   char host[64], line[256];
   const char *p = strstr(w->text, "noticed that process rank ");
-  if (!p || sscanf(p, "noticed that process rank %d with PID %*d on node %63s exited on signal %d", &rank, host, &number) != 3)
+  if (!p || sscanf(p, "noticed that process rank %d with PID %*d on node %63s exited on signal %d", &rank, host,
+                   &number) != 3)
     return false;
   int n = snprintf(line, sizeof line, "capl: rank %d (host %s) was ended by signal %d (%s)\n", rank, host, number,
                    strsignal(number));
@@ -203,7 +207,8 @@ static void put_note(mpirun_words *w)
   char flat[sizeof w->text];
   squeeze(flat, w->text);
   bool known = put_killed(w);
-  for (size_t i = 0; i < sizeof said_by_ranks / sizeof *said_by_ranks; i++) known = known || strstr(flat, said_by_ranks[i]);
+  for (size_t i = 0; i < sizeof said_by_ranks / sizeof *said_by_ranks; i++)
+    known = known || strstr(flat, said_by_ranks[i]);
   if (!known && w->len > 0) w->put(w->user, w->text, w->len);
   w->len = 0;
 }

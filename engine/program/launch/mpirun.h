@@ -22,8 +22,8 @@ capl_status mpirun_environment(void);
 ** memory. */
 const char **mpirun_command(const char *path, int ranks, int argc, const char *const *argv);
 
-/* What mpirun itself says goes on line by line, but for its notes on ranks that have ended, which say again, at length, what
-** the ranks have said. Start with zeros and the call set. */
+/* What mpirun itself says goes on line by line, but for its notes on ranks that have ended, which say again, at length,
+** what the ranks have said. Start with zeros and the call set. */
 typedef struct {
   void (*put)(void *user, const char *line, size_t len);
   void *user;

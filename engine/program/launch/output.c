@@ -250,7 +250,8 @@ const char *output_lost(void)
 {
   struct rlimit size;
   bool limited = getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur != RLIM_INFINITY;
-  return limited ? "capl: not everything could be written to standard output; is the disk full, or the file as large as ulimit -f allows?"
+  return limited ? "capl: not everything could be written to standard output; is the disk full, or the file as large "
+                   "as ulimit -f allows?"
                  : "capl: not everything could be written to standard output; is the disk full?";
 }
 

@@ -66,14 +66,14 @@ static bool one_gpu(const char *device) { return device && strncmp(device, "cuda
 static capl_status settle_rank(const ranks_wish *wish, const capl_place *place, ranks_decision *out)
 {
   if (wish->asked > 0 && wish->asked != place->size) {
-    CAPL_FAIL(CAPL_EVALUE, "--ranks=%d contradicts %s, which has started %d %s", wish->asked, launcher(place), place->size,
-              place->size == 1 ? "process" : "processes");
+    CAPL_FAIL(CAPL_EVALUE, "--ranks=%d contradicts %s, which has started %d %s", wish->asked, launcher(place),
+              place->size, place->size == 1 ? "process" : "processes");
     capl_error_hint("leave --ranks away; the launcher's number counts");
     return CAPL_EVALUE;
   }
   if (one_gpu(wish->device) && place->local_size > 1) {
-    CAPL_FAIL(CAPL_EVALUE, "device %s is one GPU, but this host has %d ranks, each of which needs its own", wish->device,
-              place->local_size);
+    CAPL_FAIL(CAPL_EVALUE, "device %s is one GPU, but this host has %d ranks, each of which needs its own",
+              wish->device, place->local_size);
     capl_error_hint("write --device=cuda: each rank takes the GPU of its number");
     return CAPL_EVALUE;
   }
@@ -116,7 +116,8 @@ static capl_status contradiction(int ranks, const char *device)
     CAPL_FAIL(CAPL_EVALUE, "--ranks=gpus contradicts device %s: it means one process per GPU", device);
   else
     CAPL_FAIL(CAPL_EVALUE, "--ranks=%d contradicts device %s: each rank needs its own GPU", ranks, device);
-  capl_error_hint(one_gpu(device) ? "choose GPUs by CUDA_VISIBLE_DEVICES=0,2 capl …" : "on processors: --ranks=N --device=cpu");
+  capl_error_hint(one_gpu(device) ? "choose GPUs by CUDA_VISIBLE_DEVICES=0,2 capl …"
+                  : "on processors: --ranks=N --device=cpu");
   return CAPL_EVALUE;
 }
 

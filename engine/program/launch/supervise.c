@@ -27,11 +27,12 @@
 #include "program/attach/socket.h"
 #include "program/launch/output.h"
 
-/* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself, and
-** breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes after its
-** writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not saving. ORPHAN: that a
-** process may go on after the end of the one that started it. */
-static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5, ORPHAN = 3;
+/* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself,
+** and breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes
+** after its writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not
+** saving. ORPHAN: that a process may go on after the end of the one that started it. */
+static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5,
+    ORPHAN = 3;
 
 typedef enum { CALM, ASKED, TELLING, KILLING } step;
 
@@ -75,8 +76,8 @@ __attribute__((format(printf, 2, 3))) static void tell(watcher *w, const char *f
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
-/* In the new process: kills it some seconds after its supervisor has died. What it does there may be one long call, which
-** hears of nothing. */
+/* In the new process: kills it some seconds after its supervisor has died. What it does there may be one long call,
+** which hears of nothing. */
 static void *outlive_briefly(void *user)
 {
   pid_t supervisor = *(pid_t *)user;
@@ -86,15 +87,16 @@ static void *outlive_briefly(void *user)
   return NULL;
 }
 
-/* A single worker is asked to end when its supervisor dies, and may still save; ranks have lost each other by then. mpirun takes
-** its ranks with it. */
+/* A single worker is asked to end when its supervisor dies, and may still save; ranks have lost each other by then.
+** mpirun takes its ranks with it. */
 static void end_with(const crew *c, pid_t supervisor)
 {
   static pid_t whom; /* read by the thread */
   pthread_t thread;
   bool asked = c->ranks < 2 || c->output == OUTPUT_MPIRUN;
   whom = supervisor;
-  if (c->output != OUTPUT_MPIRUN && capl_thread_start(&thread, "capl-orphan", outlive_briefly, &whom) == CAPL_OK) pthread_detach(thread);
+  if (c->output != OUTPUT_MPIRUN && capl_thread_start(&thread, "capl-orphan", outlive_briefly, &whom) == CAPL_OK)
+    pthread_detach(thread);
   else asked = c->output == OUTPUT_MPIRUN;
   prctl(PR_SET_PDEATHSIG, asked ? SIGTERM : SIGKILL);
   if (getppid() != supervisor) _exit(128 + SIGTERM); /* it died before prctl */
@@ -134,7 +136,8 @@ static bool is_ignored(int signal)
   return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-/* false with errno: signals could not be waited for. That the end of children was ignored is inherited from some starters. */
+/* false with errno: signals could not be waited for. That the end of children was ignored is inherited from some
+** starters. */
 static bool block_signals(watcher *w)
 {
   sigset_t set;
@@ -200,7 +203,8 @@ static void take_step(watcher *w)
   } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
     tell_to_end(w);
   } else {
-    if (w->asked && !w->over && w->c->ranks < 2 && !w->c->spoken_for) tell(w, "capl: the worker did not end by itself, and was killed");
+    if (w->asked && !w->over && w->c->ranks < 2 && !w->c->spoken_for)
+      tell(w, "capl: the worker did not end by itself, and was killed");
     output_mute(w->out);
     signal_all(w, SIGKILL);
     go_to(w, KILLING, 0);
@@ -235,7 +239,8 @@ static const char *reason_of(int n)
   if (n == SIGKILL) return "often the system ran out of memory";
   bool bug = n == SIGSEGV || n == SIGBUS || n == SIGFPE || n == SIGILL || n == SIGABRT;
   if (bug && n != SIGFPE && memory_is_limited())
-    return "memory is limited here (ulimit -v), and libraries that find none crash; if it happens without the limit, please report it";
+    return "memory is limited here (ulimit -v), and libraries that find none crash; if it happens without the limit, "
+           "please report it";
   return bug ? "this is a bug in capl, please report it with the recipe" : "it was asked to end";
 }
 
@@ -252,8 +257,8 @@ static int status_of(watcher *w, int index, int status)
   else if (w->c->output == OUTPUT_MPIRUN)
     tell(w, "capl: mpirun was ended by signal %d (%s)", n, strsignal(n));
   else if (w->c->ranks > 1)
-    tell(w, "capl: rank %d (process %d) was ended by signal %d (%s): %s", w->c->first + index, (int)w->members[index].pid, n,
-         strsignal(n), reason_of(n));
+    tell(w, "capl: rank %d (process %d) was ended by signal %d (%s): %s", w->c->first + index,
+         (int)w->members[index].pid, n, strsignal(n), reason_of(n));
   else
     tell(w, "capl: the worker was ended by signal %d (%s): %s", n, strsignal(n), reason_of(n));
   return 128 + n;
@@ -305,7 +310,8 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   }
   w->orphan = w->orphan || (n == SIGTERM && (pid_t)info->ssi_pid == w->starter && getppid() != w->starter);
   /* Who asks by these is often not there to ask again: a step may take a while, but not for ever. */
-  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN && (w->step < ASKED || (w->orphan && w->step == ASKED)))
+  if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN
+      && (w->step < ASKED || (w->orphan && w->step == ASKED)))
     go_to(w, ASKED, w->orphan ? ORPHAN : ENDS_TOO);
   if (!w->c->spoken_for && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
 }
@@ -364,7 +370,8 @@ static void wait_for_something(watcher *w, double seconds)
   if (w->out && output_status(w->out) > 0 && w->failure == 0) note_failure(w, output_status(w->out));
 }
 
-/* What was printed last may still be on its way; a process that somebody left behind with our pipe is not waited for. */
+/* What was printed last may still be on its way; a process that somebody left behind with our pipe is not waited
+** for. */
 static void drain(watcher *w)
 {
   for (double end = elapsed(w) + DRAIN; output_left(w->out) && elapsed(w) < end;) {
@@ -400,7 +407,8 @@ int supervise(const crew *c)
   watcher w = {.c = c, .signals = -1, .start = clock_now()};
   w.members = calloc((size_t)c->count, sizeof *w.members);
   bool ready = w.members && (c->output == OUTPUT_OWN || (w.out = output_new(c)));
-  if (c->ranks > 1 && c->output != OUTPUT_MPIRUN && c->count == 1) w.parent = getppid(); /* the launcher, which may die */
+  /* the launcher, which may die */
+  if (c->ranks > 1 && c->output != OUTPUT_MPIRUN && c->count == 1) w.parent = getppid();
   w.starter = getppid();
   bool started = ready && block_signals(&w) && start(&w);
   int why = ready ? errno : ENOMEM;

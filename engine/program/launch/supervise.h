@@ -1,7 +1,7 @@
 /* supervise.h -- starts processes and watches them until the last has ended.
 **
-** Passes SIGINT, SIGTERM and SIGHUP on, ends the processes when their time is over, and when one has failed and the others
-** do not end by themselves. None of them outlives this process, however it ends.
+** Passes SIGINT, SIGTERM and SIGHUP on, ends the processes when their time is over, and when one has failed and the
+** others do not end by themselves. None of them outlives this process, however it ends.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_LAUNCH_SUPERVISE_H

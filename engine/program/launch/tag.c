@@ -38,7 +38,8 @@ static void hand_on(tag *t)
   t->len = 0;
 }
 
-/* Another rank's bars and colours would spoil the line of rank 0: what a carriage return or an escape would do is shown. */
+/* Another rank's bars and colours would spoil the line of rank 0: what a carriage return or an escape would do is
+** shown. */
 static void keep_shown(tag *t, const char *bytes, size_t n)
 {
   static const char digits[] = "0123456789abcdef";

@@ -34,7 +34,8 @@ typedef struct {
   bool failed; /* something could not be written */
 } screen;
 
-/* Writes all of it, as far as that is possible. A bar that stands on the terminal's last line gives way to whole lines. */
+/* Writes all of it, as far as that is possible. A bar that stands on the terminal's last line gives way to whole
+** lines. */
 void screen_put(screen *s, const char *text, size_t len, bool bar);
 
 #endif

@@ -25,7 +25,8 @@ typedef struct {
 static double mean_over(const image *im, int64_t c, double y0, double y1, double x0, double x1)
 {
   int64_t top = (int64_t)y0, left = (int64_t)x0;
-  int64_t bottom = (int64_t)fmax(ceil(y1 - 1e-9), (double)top + 1), right = (int64_t)fmax(ceil(x1 - 1e-9), (double)left + 1);
+  int64_t bottom = (int64_t)fmax(ceil(y1 - 1e-9), (double)top + 1),
+      right = (int64_t)fmax(ceil(x1 - 1e-9), (double)left + 1);
   double sum = 0, weight = 0;
   for (int64_t y = top; y < bottom && y < im->height; y++) {
     double share_y = fmin(y1, (double)y + 1) - fmax(y0, (double)y);
@@ -62,7 +63,8 @@ static int prompt_pixels(lua_State *L)
   capl_tensor *t = bind_check_tensor(L, 1);
   int64_t width = bind_check_int(L, 2), height = bind_check_int(L, 3);
   double lo = bind_check_number(L, 4), hi = bind_check_number(L, 5);
-  bool fits = t->ndim == 3 && capl_tensor_numel(t) > 0 && width > 0 && height > 0 && width <= MOST_SIDE && height <= MOST_SIDE;
+  bool fits = t->ndim == 3 && capl_tensor_numel(t) > 0 && width > 0 && height > 0 && width <= MOST_SIDE
+      && height <= MOST_SIDE;
   if (!fits) return bind_arg_error(L, 1, "an image (C,H,W) and a size of at most %d px expected", MOST_SIDE);
   double *values = lua_newuserdata(L, (size_t)capl_tensor_numel(t) * sizeof *values);
   uint8_t *out = lua_newuserdata(L, (size_t)(width * height * 3));
@@ -83,7 +85,8 @@ static int prompt_base64(lua_State *L)
   const uint8_t *from = (const uint8_t *)luaL_checklstring(L, 1, &n);
   char *out = lua_newuserdata(L, (n + 2) / 3 * 4 + 1), *to = out;
   for (size_t i = 0; i < n; i += 3) {
-    uint32_t three = (uint32_t)from[i] << 16 | (i + 1 < n ? (uint32_t)from[i + 1] << 8 : 0) | (i + 2 < n ? from[i + 2] : 0);
+    uint32_t three = (uint32_t)from[i] << 16 | (i + 1 < n ? (uint32_t)from[i + 1] << 8 : 0)
+    | (i + 2 < n ? from[i + 2] : 0);
     *to++ = digit[three >> 18];
     *to++ = digit[three >> 12 & 63];
     *to++ = i + 1 < n ? digit[three >> 6 & 63] : '=';

@@ -1,5 +1,5 @@
-/* prompt.c -- what the prompt needs to know: the terminal's size and answers, widths of texts, functions, a tensor's figures.
-** SPDX-License-Identifier: Apache-2.0
+/* prompt.c -- what the prompt needs to know: the terminal's size and answers, widths of texts, functions, a tensor's
+** figures. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "bind/core/core.h"
@@ -22,8 +22,8 @@
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
-/* window() -> rows, columns of the terminal that standard output is, and their size in pixels where it is known (0); nothing
-** where it is none */
+/* window() -> rows, columns of the terminal that standard output is, and their size in pixels where it is known (0);
+** nothing where it is none */
 static int sys_window(lua_State *L)
 {
   struct winsize size;
@@ -59,8 +59,8 @@ static size_t read_answer(char *answer, size_t room, char last, double seconds)
   return n;
 }
 
-/* ask(query, last, seconds) -> what the terminal answers up to the byte last; nil when it does not, or there is none. What the
-** user has typed ahead is left alone: then nothing is asked. */
+/* ask(query, last, seconds) -> what the terminal answers up to the byte last; nil when it does not, or there is none.
+** What the user has typed ahead is left alone: then nothing is asked. */
 static int sys_ask(lua_State *L)
 {
   size_t len;
@@ -219,8 +219,8 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* tensor_figures(tensor) -> {n = finite values, nan, infinite (how many), min, max, mean, std}. Reads all of it: for memory
-** that the CPU can read, and for small tensors elsewhere. */
+/* tensor_figures(tensor) -> {n = finite values, nan, infinite (how many), min, max, mean, std}. Reads all of it: for
+** memory that the CPU can read, and for small tensors elsewhere. */
 static int sys_tensor_figures(lua_State *L)
 {
   capl_tensor *t = bind_check_tensor(L, 1);

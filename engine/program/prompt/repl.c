@@ -1,8 +1,8 @@
 /* repl.c -- the prompt: lines from libedit or a pipe, meaning from lua/capl/repl.
 **
-** lua/capl/repl answers three questions: compile(text, line) -> "more", "leave" or a function, line: the number of the text's first line
-** in what is piped, 0 on a terminal; run(function) prints what it returns; complete(text) -> text to insert, list to show,
-** text: all of the statement up to the cursor.
+** lua/capl/repl answers three questions: compile(text, line) -> "more", "leave" or a function, line: the number of the
+** text's first line in what is piped, 0 on a terminal; run(function) prints what it returns; complete(text) -> text to
+** insert, list to show, text: all of the statement up to the cursor.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -169,11 +169,12 @@ static void on_resize(int signal)
   resized = 1;
 }
 
-/* Waits for a key. poll ends for every signal, also for those after which a read goes on: that of a window's new size needs no
-** more than this, so nothing else that reads is disturbed by it. Returns false after Ctrl-C. */
+/* Waits for a key. poll ends for every signal, also for those after which a read goes on: that of a window's new size
+** needs no more than this, so nothing else that reads is disturbed by it. Returns false after Ctrl-C. */
 static bool wait_for_key(EditLine *editor)
 {
-  struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {woken, POLLIN, 0}, {current->o.watch > 0 ? current->o.watch : -1, POLLIN, 0}};
+  struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {woken, POLLIN, 0},
+                       {current->o.watch > 0 ? current->o.watch : -1, POLLIN, 0}};
   while (poll(p, 3, -1) < 0) {
     if (errno != EINTR) return true; /* the read that comes next says what is wrong */
     if (!resized) continue;
@@ -235,7 +236,8 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
     int n = 0;
     given_up = false;
     capl_worker_prompt(true);
-    el_set(editor, EL_PREP_TERM, 1); /* before the prompt shows, not after: keys that come in between keep their meaning */
+    el_set(editor, EL_PREP_TERM, 1); /* before the prompt shows, not after: keys that come in between keep their
+                                     ** meaning */
     const char *line = el_gets(editor, &n);
     capl_worker_prompt(false);
     if (!line && is_called(r)) break;
@@ -257,7 +259,8 @@ static void read_lines(repl *r, EditLine *editor, capl_history *h)
   printf("\n");
 }
 
-/* Lines have what the terminal sends while one is being waited for; what runs in between is not disturbed: SA_RESTART. */
+/* Lines have what the terminal sends while one is being waited for; what runs in between is not disturbed:
+** SA_RESTART. */
 static void watch_size(bool on)
 {
   struct sigaction action = {.sa_handler = on ? on_resize : SIG_DFL, .sa_flags = CAPL_INTERRUPT_FLAGS | SA_RESTART};

@@ -89,8 +89,8 @@ typedef struct {
   void (*taps)(draw_taps *taps, int n_in, int n_out, int one);
   /* Bilinear, times opacity, as levels times 2^DRAW_LEVEL; the padding is 0. plane: columns `step` apart. */
   void (*turn)(const draw_turn *turn, int16_t *plane, int step);
-  /* (from_w, from_h) columns of levels -> the sheet's width x height, each direction rounded to levels. across, down: taps
-  ** of either. planes: two of at least `step` columns of `step`; plane is used up. sheet->alpha: step * step. */
+  /* (from_w, from_h) columns of levels -> the sheet's width x height, each direction rounded to levels. across, down:
+  ** taps of either. planes: two of at least `step` columns of `step`; plane is used up. sheet->alpha: step * step. */
   void (*stretch)(const draw_taps *across, const draw_taps *down, int from_h, int16_t *plane, int16_t *other, int step,
                   draw_sheet *sheet);
   /* Lays the letter over dest: nearest alpha, through cover, by DRAW_INK. */

@@ -143,7 +143,8 @@ INLINE reals reals_min(reals a, reals b)
 
 INLINE reals reals_below_1(reals x, reals a, reals b)
 {
-  return (reals)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(1), _CMP_LT_OQ), (__m512)b, (__m512)a);
+  return (reals)_mm512_mask_blend_ps(_mm512_cmp_ps_mask((__m512)x, _mm512_set1_ps(1), _CMP_LT_OQ), (__m512)b,
+                                     (__m512)a);
 }
 
 INLINE void reals_to_halves(int16_t *p, reals a)

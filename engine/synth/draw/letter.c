@@ -26,8 +26,8 @@ static int32_t down_weights(int opacity)
   return (opacity * (1 << SCALE) + 255 * 255 / 2) / (255 * 255);
 }
 
-/* Levels are cut off, not rounded: so the style does it, and letters are half a level thinner for it. A tenth of a level
-** keeps full ink from falling short. */
+/* Levels are cut off, not rounded: so the style does it, and letters are half a level thinner for it. A tenth of a
+** level keeps full ink from falling short. */
 static int32_t level_offset(int32_t down)
 {
   return 255 * 128 * down + (1 << SCALE) / 10;
@@ -53,14 +53,17 @@ static block_map block_of(const turn_map *m, int side)
 {
   const __m512i x = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
   const __m512i y = _mm512_set_epi32(3, 2, 1, 0, 3, 2, 1, 0, 3, 2, 1, 0, 3, 2, 1, 0);
-  __m512i across = _mm512_mullo_epi32(x, _mm512_set1_epi32(m->dx)), down = _mm512_mullo_epi32(y, _mm512_set1_epi32(m->dy));
+  __m512i across = _mm512_mullo_epi32(x, _mm512_set1_epi32(m->dx)),
+      down = _mm512_mullo_epi32(y, _mm512_set1_epi32(m->dy));
   int far_x = (BLOCK - 1) * m->dx, far_y = (BLOCK - 1) * m->dy;
   return (block_map){_mm512_add_epi32(across, down), _mm512_set1_epi32(BLOCK * m->dy), _mm512_set1_epi32(side << 16),
                      BLOCK * m->dy, (far_x < 0 ? far_x : 0) + (far_y < 0 ? far_y : 0) + HALF};
 }
 
-/* Levels of sixteen pixels out of the 64 bytes of the window, whose first pixel has the number `first` = 8 row + column. */
-INLINE __m512i turn_16(__m512i u, __m512i v, __m512i window, int first, __mmask16 inside, __m512i weights, __m512i offset)
+/* Levels of sixteen pixels out of the 64 bytes of the window, whose first pixel has the number `first` = 8 row +
+** column. */
+INLINE __m512i turn_16(__m512i u, __m512i v, __m512i window, int first, __mmask16 inside, __m512i weights,
+                       __m512i offset)
 {
   const __m512i each_first = _mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0x00000000);
   const __m512i each_second = _mm512_set4_epi32(0x0d0d0d0d, 0x09090909, 0x05050505, 0x01010101);
@@ -210,7 +213,8 @@ INLINE lanes to_level(lanes sum)
 }
 
 /* Two registers at a time, because spreading a weight costs as much as using it. */
-INLINE void mix_columns(const draw_taps *taps, int n_taps, int n_out, int height, const int16_t *in, int16_t *out, int step)
+INLINE void mix_columns(const draw_taps *taps, int n_taps, int n_out, int height, const int16_t *in, int16_t *out,
+                        int step)
 {
   for (int i = 0; i < n_out; i++) {
     for (int y = 0; y < height; y += 2 * LANES) {
@@ -236,7 +240,8 @@ static void stretch_across(const draw_taps *taps, int n_out, int height, const i
 }
 
 /* Rows of levels -> rows of bytes. */
-INLINE void mix_rows(const draw_taps *taps, int n_taps, int width, int height, const int16_t *in, uint8_t *out, int step)
+INLINE void mix_rows(const draw_taps *taps, int n_taps, int width, int height, const int16_t *in, uint8_t *out,
+                     int step)
 {
   for (int i = 0; i < height; i++) {
     for (int x = 0; x < width; x += LANES) {
@@ -251,7 +256,8 @@ INLINE void mix_rows(const draw_taps *taps, int n_taps, int width, int height, c
 }
 
 /* By way of rows, because a column's own numbers do not mix. */
-static void stretch_down_rows(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step, draw_sheet *sheet)
+static void stretch_down_rows(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step,
+                              draw_sheet *sheet)
 {
   for (int x = 0; x < sheet->width; x += 8) {
     for (int y = 0; y < from_h; y += LANES) transpose(columns + x * step + y, step, rows + y * step + x, step);
@@ -265,7 +271,8 @@ static void stretch_down_rows(const draw_taps *taps, int from_h, int16_t *column
 #if defined(__AVX512VBMI__)
 
 /* 32 numbers of a column, out of a window of 32: an enlargement needs no more. */
-INLINE void pick_near(const draw_taps *taps, int n_taps, int y, int width, const int16_t *columns, int step, uint8_t *alpha)
+INLINE void pick_near(const draw_taps *taps, int n_taps, int y, int width, const int16_t *columns, int step,
+                      uint8_t *alpha)
 {
   int start = taps->first[y];
   lanes first = lanes_load(taps->first + y) - (int16_t)start;
@@ -295,7 +302,8 @@ static void pick_far(const draw_taps *taps, int y, int width, const int16_t *col
   }
 }
 
-static void stretch_down(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step, draw_sheet *sheet)
+static void stretch_down(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step,
+                         draw_sheet *sheet)
 {
   if (from_h > 64) {
     stretch_down_rows(taps, from_h, columns, rows, step, sheet);
@@ -313,7 +321,8 @@ static void stretch_down(const draw_taps *taps, int from_h, int16_t *columns, in
 
 #else
 
-static void stretch_down(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step, draw_sheet *sheet)
+static void stretch_down(const draw_taps *taps, int from_h, int16_t *columns, int16_t *rows, int step,
+                         draw_sheet *sheet)
 {
   stretch_down_rows(taps, from_h, columns, rows, step, sheet);
 }
@@ -421,8 +430,8 @@ INLINE void lay_over(int16_t *dest, __mmask32 rows, __m256i alpha, const __m512i
 }
 
 /* A line through the sheet crosses few of its columns, and a column lies in two registers. */
-static void place_rows(const draw_place *p, const draw_sheet *sheet, const fixed_map *across, const fixed_map *down, int y,
-                       int n_rows)
+static void place_rows(const draw_place *p, const draw_sheet *sheet, const fixed_map *across, const fixed_map *down,
+                       int y, int n_rows)
 {
   const __m512i cover[2] = {_mm512_loadu_si512(p->cover), _mm512_loadu_si512(p->cover + 32)};
   row_positions u = rows_from(across, y), v = rows_from(down, y);
@@ -445,7 +454,8 @@ void DRAW(place)(const draw_place *p, const draw_sheet *sheet)
   fixed_map across = fix_map(&p->u, p->x0, p->y0), down = fix_map(&p->v, p->x0, p->y0);
   if (sheet->step_v == 1 && sheet->width < 128 && sheet->height < 128) {
     int n_rows = p->y1 - p->y0;
-    for (int y = 0; y < n_rows; y += ROWS) place_rows(p, sheet, &across, &down, y, n_rows - y < ROWS ? n_rows - y : ROWS);
+    for (int y = 0; y < n_rows; y += ROWS)
+      place_rows(p, sheet, &across, &down, y, n_rows - y < ROWS ? n_rows - y : ROWS);
   } else {
     place_one_by_one(p, sheet, across, down);
   }

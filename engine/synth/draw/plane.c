@@ -48,7 +48,8 @@ static void clear_rest(draw_taps *taps, int n_out)
 #if defined(__AVX512BW__)
   int16_t *weight = taps->weight + n_out / LANES * LANES;
   __mmask32 rest = n_out % LANES ? UINT32_MAX << n_out % LANES : 0;
-  for (int k = 0; k < taps->n_taps; k++) _mm512_mask_storeu_epi16(weight + k * taps->max_out, rest, _mm512_setzero_si512());
+  for (int k = 0; k < taps->n_taps; k++)
+    _mm512_mask_storeu_epi16(weight + k * taps->max_out, rest, _mm512_setzero_si512());
 #else
   (void)taps;
   (void)n_out;
@@ -176,7 +177,8 @@ INLINE lanes level_of(const inks *mixed, int c, lanes coverage)
 /* Bytes of 32 pixels. Packing takes turns between red and green, and between blue and blue, every 8 pixels. */
 #define RED_GREEN(i) ((i) / 8 * 16 + (i) % 8)
 #define PIXEL(i) RED_GREEN(i), RED_GREEN(i) + 8, RED_GREEN(i)
-#define PIXELS_8(i) PIXEL(i), PIXEL((i) + 1), PIXEL((i) + 2), PIXEL((i) + 3), PIXEL((i) + 4), PIXEL((i) + 5), PIXEL((i) + 6), PIXEL((i) + 7)
+#define PIXELS_8(i) PIXEL(i), PIXEL((i) + 1), PIXEL((i) + 2), PIXEL((i) + 3), PIXEL((i) + 4), PIXEL((i) + 5), \
+    PIXEL((i) + 6), PIXEL((i) + 7)
 static const uint8_t rgb_order[128] = {PIXELS_8(0), PIXELS_8(8), PIXELS_8(16), PIXELS_8(24)};
 
 static void rgb_row(const int16_t *row, int width, const inks *mixed, uint8_t *line)
@@ -186,7 +188,8 @@ static void rgb_row(const int16_t *row, int width, const inks *mixed, uint8_t *l
   for (int x = 0; x < width; x += 32, line += 96) {
     lanes coverage = lanes_load(row + x);
     __m512i blue = (__m512i)level_of(mixed, 2, coverage);
-    __m512i red_green = _mm512_packus_epi16((__m512i)level_of(mixed, 0, coverage), (__m512i)level_of(mixed, 1, coverage));
+    __m512i red_green = _mm512_packus_epi16((__m512i)level_of(mixed, 0, coverage),
+                                            (__m512i)level_of(mixed, 1, coverage));
     blue = _mm512_packus_epi16(blue, blue);
     __m512i head = _mm512_permutexvar_epi8(first, red_green), tail = _mm512_permutexvar_epi8(second, red_green);
     head = _mm512_mask_permutexvar_epi8(head, first_blue, first, blue);

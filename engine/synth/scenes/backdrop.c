@@ -34,7 +34,8 @@ static canvas_colour roll_colour(scene *s, float spread, float saturation, float
   return canvas_hsv(hue, steady_clamp(saturation, 0, 1), steady_clamp(value, 0, 1));
 }
 
-static canvas_colour roll_hsv(scene *s, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi)
+static canvas_colour roll_hsv(scene *s, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi,
+                              float value_lo, float value_hi)
 {
   return canvas_roll_hsv(&s->rng, hue_lo, hue_hi, saturation_lo, saturation_hi, value_lo, value_hi);
 }
@@ -87,8 +88,10 @@ static void shard(scene *s, float x, float y, float r, int n, canvas_colour colo
 static void sky(scene *s)
 {
   bool evening = random_chance(&s->rng, 0.35f);
-  canvas_colour high = evening ? roll_hsv(s, 0.58f, 0.78f, 0.5f, 0.6f, 0.3f, 0.6f) : roll_hsv(s, 0.53f, 0.63f, 0.55f, 0.65f, 0.6f, 0.95f);
-  canvas_colour low = evening ? roll_hsv(s, 0, 0.13f, 0.55f, 0.65f, 0.9f, 1) : roll_hsv(s, 0.5f, 0.6f, 0.15f, 0.25f, 0.85f, 1);
+  canvas_colour high = evening ? roll_hsv(s, 0.58f, 0.78f, 0.5f, 0.6f, 0.3f, 0.6f)
+      : roll_hsv(s, 0.53f, 0.63f, 0.55f, 0.65f, 0.6f, 0.95f);
+  canvas_colour low = evening ? roll_hsv(s, 0, 0.13f, 0.55f, 0.65f, 0.9f, 1)
+      : roll_hsv(s, 0.5f, 0.6f, 0.15f, 0.25f, 0.85f, 1);
   canvas_gradient(s->c, (canvas_colour[]){high, canvas_mix(high, low, 0.6f), low, low}, 4);
   float white = roll(s, 10, 45);
   uint32_t key = capl_rng_u32(&s->rng);
@@ -147,7 +150,8 @@ static void water(scene *s, float top)
   for (int i = 0; i < 40; i++) {
     float y = roll(s, top, s->height), x = roll(s, -20, s->width), depth = (y - top) / (s->height - top);
     float wide = (10 + 50 * depth) * roll(s, 0.3f, 1);
-    box(s, x, y, x + wide, y + 0.6f + 1.5f * depth, canvas_mix(deep, canvas_rgb(230, 240, 250), roll(s, 0.2f, 0.8f)), 0.5f);
+    box(s, x, y, x + wide, y + 0.6f + 1.5f * depth, canvas_mix(deep, canvas_rgb(230, 240, 250), roll(s, 0.2f, 0.8f)),
+        0.5f);
   }
 }
 
@@ -183,7 +187,8 @@ static void house(scene *s, float x, float wide, float tall, float near)
   for (float wy = top + gap; wy < s->height - pane; wy += gap)
     for (float wx = x + 0.6f * gap; wx < x + wide - pane; wx += gap) {
       bool lit = random_chance(&s->rng, night ? 0.4f : 0.15f);
-      box(s, wx, wy, wx + pane, wy + pane * 1.2f, lit ? canvas_rgb(250, 225, 150) : canvas_rgb(40, 50, 65), lit ? 0.9f : 0.7f);
+      box(s, wx, wy, wx + pane, wy + pane * 1.2f, lit ? canvas_rgb(250, 225, 150) : canvas_rgb(40, 50, 65),
+          lit ? 0.9f : 0.7f);
     }
 }
 
@@ -255,9 +260,11 @@ static void draw_meadow(scene *s)
   canvas_gradient(s->c, (canvas_colour[]){canvas_hsv(s->hue, 0.4f, 0.75f), canvas_hsv(s->hue + 0.02f, 0.6f, 0.35f)}, 2);
   canvas_clouds(s->c, capl_rng_u32(&s->rng), 60, 1, 4, canvas_rgb(25, 30, 15));
   for (int i = 0; i < 120; i++) {
-    float x = roll(s, 0, s->width), y = roll(s, 0.2f, 1.1f) * s->height, tall = roll(s, 10, 45), lean = roll(s, -12, 12);
+    float x = roll(s, 0, s->width), y = roll(s, 0.2f, 1.1f) * s->height, tall = roll(s, 10, 45),
+    lean = roll(s, -12, 12);
     outline_begin(s->o, NULL);
-    outline_band(s->o, (canvas_point[]){{x, y}, {x + lean * 0.3f, y - tall * 0.6f}, {x + lean, y - tall}}, 3, roll(s, 1.2f, 3), 0.2f);
+    outline_band(s->o, (canvas_point[]){{x, y}, {x + lean * 0.3f, y - tall * 0.6f}, {x + lean, y - tall}}, 3,
+                 roll(s, 1.2f, 3), 0.2f);
     fill(s, roll_colour(s, 0.04f, 0.6f, 0.5f), 0.8f);
   }
   int n = random_between(&s->rng, 5, 16);
@@ -320,7 +327,8 @@ static void spiral(scene *s)
   float x = roll(s, 0, s->width), y = roll(s, 0, s->height), grow = roll(s, 0.25f, 0.7f), turn = roll(s, 0, 6.28f);
   for (int i = 0; i < 90; i++) {
     double angle = (double)turn + 0.28 * i;
-    line[i] = (canvas_point){x + grow * (float)i * (float)steady_cos(angle), y + grow * (float)i * (float)steady_sin(angle)};
+    line[i] = (canvas_point){x + grow * (float)i * (float)steady_cos(angle),
+                             y + grow * (float)i * (float)steady_sin(angle)};
   }
   outline_begin(s->o, NULL);
   outline_band(s->o, line, 90, roll(s, 1, 2.5f), 1);
@@ -358,7 +366,8 @@ static void draw_cloth(scene *s)
     for (float at = -far; at < far; at += 2 * wide) {
       canvas_frame frame = canvas_turned(turn, 1, s->width / 2, s->height / 2);
       outline_begin(s->o, &frame);
-      outline_to(s->o, at, -far), outline_to(s->o, at + wide, -far), outline_to(s->o, at + wide, far), outline_to(s->o, at, far);
+      outline_to(s->o, at, -far), outline_to(s->o, at + wide, -far), outline_to(s->o, at + wide, far),
+          outline_to(s->o, at, far);
       fill(s, b, 0.5f);
     }
   canvas_clouds(s->c, capl_rng_u32(&s->rng), 70, 1, 3, canvas_rgb(30, 30, 30));
@@ -379,7 +388,8 @@ void backdrop_draw(canvas *c, uint64_t seed, uint32_t id, outline *o)
   uint32_t key = capl_rng_u32(&s.rng);
   float vignette = -roll(&s, 0, 50);
   canvas_frame still = {.xx = 1, .yy = 1};
-  canvas_spot(c, &still, s.width / 2, s.height / 2, s.width, s.height, 0, canvas_rgb(-vignette, -vignette, -vignette), -1);
+  canvas_spot(c, &still, s.width / 2, s.height / 2, s.width, s.height, 0, canvas_rgb(-vignette, -vignette, -vignette),
+              -1);
   float grain = roll(&s, 1, 7);
   canvas_grain(c, key, random_chance(&s.rng, 0.1f) ? 20 : grain);
 }

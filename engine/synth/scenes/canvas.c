@@ -74,7 +74,8 @@ canvas_colour canvas_hsv(float hue, float saturation, float value)
   return c;
 }
 
-canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi)
+canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi,
+                              float value_lo, float value_hi)
 {
   float hue = random_uniform(rng, hue_lo, hue_hi), saturation = random_uniform(rng, saturation_lo, saturation_hi);
   return canvas_hsv(hue, saturation, random_uniform(rng, value_lo, value_hi));
@@ -131,7 +132,8 @@ static void add_edge(cover *c, canvas_point a, canvas_point b, float y)
   float top = a.y > y ? a.y : y, bottom = b.y < y + 1 ? b.y : y + 1;
   if (top >= bottom) return;
   float slope = (b.x - a.x) / (b.y - a.y), width = (float)c->width;
-  float x0 = steady_clamp(a.x + slope * (top - a.y), 0, width), x1 = steady_clamp(a.x + slope * (bottom - a.y), 0, width);
+  float x0 = steady_clamp(a.x + slope * (top - a.y), 0, width),
+      x1 = steady_clamp(a.x + slope * (bottom - a.y), 0, width);
   if (steady_floor(x0) == steady_floor(x1)) add_within(c, steady_floor(x0), x0, x1, sign * (bottom - top));
   else add_across(c, x0, x1, sign * (bottom - top));
 }
@@ -176,7 +178,8 @@ static void paint_row(const canvas *c, const cover *covered, int y, const canvas
   for (int k = 0; k < 3; k++) {
     float *restrict to = c->plane[k] + (size_t)y * (size_t)c->width;
     float fade = p->fade.level[k] * p->along.x;
-    float level = p->colour.level[k] + p->fade.level[k] * ((0.5f - p->from.x) * p->along.x + ((float)y + 0.5f - p->from.y) * p->along.y);
+    float level = p->colour.level[k] + p->fade.level[k]
+        * ((0.5f - p->from.x) * p->along.x + ((float)y + 0.5f - p->from.y) * p->along.y);
     if (p->noise != 0)
       for (int x = lo; x <= hi; x++) to[x] += (level + fade * (float)x + noise[x] - to[x]) * share[x];
     else
@@ -224,7 +227,8 @@ static void reach(float at, float far, int size, int *lo, int *hi)
   *hi = (int)steady_clamp(at + far + 1, 0, (float)size);
 }
 
-void canvas_spot(canvas *c, const canvas_frame *f, float x, float y, float rx, float ry, float core, canvas_colour amount, int only)
+void canvas_spot(canvas *c, const canvas_frame *f, float x, float y, float rx, float ry, float core,
+                 canvas_colour amount, int only)
 {
   canvas_point at = canvas_place(f, x, y);
   float determinant = f->xx * f->yy - f->xy * f->yx, largest = rx > ry ? rx : ry;
@@ -272,13 +276,15 @@ static inline float corner(uint32_t row_key, int column)
   return (float)(int32_t)steady_hash(row_key + (uint32_t)column) * 0x1p-31f;
 }
 
-void canvas_noise_row(uint32_t key, float x, float y, int n, float cell_x, float cell_y, float amplitude, float *restrict row)
+void canvas_noise_row(uint32_t key, float x, float y, int n, float cell_x, float cell_y, float amplitude,
+                      float *restrict row)
 {
   float v = y / cell_y, per_x = 1 / cell_x;
   int line = steady_floor(v), column = steady_floor(x * per_x);
   float down = v - (float)line;
   down = down * down * (3 - 2 * down);
-  uint32_t above = steady_hash(key ^ (uint32_t)line * 0x9e3779b9u), below = steady_hash(key ^ (uint32_t)(line + 1) * 0x9e3779b9u);
+  uint32_t above = steady_hash(key ^ (uint32_t)line * 0x9e3779b9u),
+      below = steady_hash(key ^ (uint32_t)(line + 1) * 0x9e3779b9u);
   float right = steady_mix(corner(above, column), corner(below, column), down);
   for (int i = 0; i < n; column++) {
     float left = right, cell = (float)column;

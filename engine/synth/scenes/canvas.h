@@ -1,10 +1,10 @@
 /* canvas.h -- drawing for generated scenes: outlines, soft spots, noise, on three planes of levels.
 **
 ** A canvas holds R, G and B as float planes of levels 0..255 (loops over a row vectorise), and beside them a class per
-** pixel for scenes that have a mask. Coordinates are px, y down, pixel (x, y) covers x..x+1, y..y+1. Shapes are outlines,
-** filled with the exact share of each pixel that they cover; a mask takes a pixel that is covered by half or more.
-** C leaves open in which order a call's arguments are evaluated: random numbers are drawn one a statement, or in one function.
-** Nothing here allocates: canvas_open takes memory that lives with the calling thread.
+** pixel for scenes that have a mask. Coordinates are px, y down, pixel (x, y) covers x..x+1, y..y+1. Shapes are
+** outlines, filled with the exact share of each pixel that they cover; a mask takes a pixel that is covered by half or
+** more. C leaves open in which order a call's arguments are evaluated: random numbers are drawn one a statement, or in
+** one function. Nothing here allocates: canvas_open takes memory that lives with the calling thread.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_SCENES_CANVAS_H
@@ -89,22 +89,25 @@ canvas_colour canvas_mix(canvas_colour a, canvas_colour b, float share);
 canvas_paint canvas_flat(canvas_colour colour, float alpha, int label);
 
 void canvas_fill(canvas *c, const outline *o, const canvas_paint *paint);
-/* Darkens (amount < 0) or lightens by levels in an ellipse that fades out from `core` (0..1) of its radius. only: class of
-** the mask that it stays within, -1 = it goes anywhere. */
-void canvas_spot(canvas *c, const canvas_frame *frame, float x, float y, float rx, float ry, float core, canvas_colour amount, int only);
+/* Darkens (amount < 0) or lightens by levels in an ellipse that fades out from `core` (0..1) of its radius. only: class
+** of the mask that it stays within, -1 = it goes anywhere. */
+void canvas_spot(canvas *c, const canvas_frame *frame, float x, float y, float rx, float ry, float core,
+                 canvas_colour amount, int only);
 /* A vertical run of colours, evenly spaced: n >= 2 of them. */
 void canvas_gradient(canvas *c, const canvas_colour *colour, int n);
 /* hue in turns, saturation and value 0..1. */
 canvas_colour canvas_hsv(float hue, float saturation, float value);
 /* One with each of the three uniform in its range. */
-canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi, float value_lo, float value_hi);
+canvas_colour canvas_roll_hsv(capl_rng *rng, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi,
+                              float value_lo, float value_hi);
 
 /* ---- noise ----------------------------------------------------------------------------------- */
 
-/* One row of smooth value noise, added to row[0..n): amplitude times -1..1; x and y in px, a cell is cell_x by cell_y px. */
+/* One row of smooth value noise, added to row[0..n): amplitude times -1..1; x and y in px, a cell is cell_x by cell_y
+** px. */
 void canvas_noise_row(uint32_t key, float x, float y, int n, float cell_x, float cell_y, float amplitude, float *row);
-/* Noise of several sizes, each half as large and half as strong as the one before, added as share of amount: -1..1 or so.
-** stretch: how many times as wide as high its cells are. */
+/* Noise of several sizes, each half as large and half as strong as the one before, added as share of amount: -1..1 or
+** so. stretch: how many times as wide as high its cells are. */
 void canvas_clouds(canvas *c, uint32_t key, float cell, float stretch, int octaves, canvas_colour amount);
 /* Gaussian-like grain of that deviation on all planes alike, a little on each alone. */
 void canvas_grain(canvas *c, uint32_t key, float deviation);

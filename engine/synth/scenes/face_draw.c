@@ -39,7 +39,8 @@ void face_fill_inside(const face_part *f, canvas_colour colour, float alpha, int
   canvas_fill(f->c, f->o, &paint);
 }
 
-void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float noise, float cell_x, float cell_y, int label)
+void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float noise, float cell_x, float cell_y,
+                   int label)
 {
   const face_plan *p = f->p;
   canvas_paint paint = canvas_flat(colour, 1, label);
@@ -68,19 +69,27 @@ static void draw_background(const face_part *f)
   canvas_frame still = {.xx = (float)f->c->width, .yy = (float)f->c->width};
   for (uint32_t i = 0; i < 4; i++) {
     uint32_t h = steady_hash(p->key + i);
-    float x = (float)(h & 255) / 255, y = (float)(h >> 8 & 255) / 255, r = 0.08f + (float)(h >> 16 & 255) / 900, bright = (float)(h >> 24) / 6 - 18;
+    float x = (float)(h & 255) / 255, y = (float)(h >> 8 & 255) / 255, r = 0.08f + (float)(h >> 16 & 255) / 900,
+        bright = (float)(h >> 24) / 6 - 18;
     canvas_spot(f->c, &still, x, y, r, r, 0.4f, canvas_rgb(bright, bright, bright), -1);
   }
 }
 
-/* The hair's outer edge on one side, from the top of the head down; further points for what hangs behind the shoulders. */
+/* The hair's outer edge on one side, from the top of the head down; further points for what hangs behind the
+** shoulders. */
 static void draw_hair_behind(const face_part *f)
 {
-  static const canvas_point cropped[] = {{0, -1.13f}, {0.4f, -1.06f}, {0.68f, -0.82f}, {0.8f, -0.4f}, {0.76f, 0.05f}, {0.5f, 0.3f}};
-  static const canvas_point medium[] = {{0, -1.17f}, {0.42f, -1.1f}, {0.74f, -0.84f}, {0.88f, -0.35f}, {0.93f, 0.2f}, {0.92f, 0.7f}, {0.62f, 0.98f}};
-  static const canvas_point falling[] = {{0, -1.17f}, {0.42f, -1.1f}, {0.74f, -0.84f}, {0.88f, -0.35f}, {0.95f, 0.3f}, {1.02f, 0.95f}, {0.98f, 1.7f}, {0.5f, 2}};
-  static const canvas_point curls[] = {{0, -1.35f}, {0.5f, -1.28f}, {0.92f, -0.95f}, {1.1f, -0.45f}, {1.05f, 0.05f}, {0.82f, 0.38f}};
-  static const struct { const canvas_point *point; int n; } shapes[] = {[FACE_SHORT] = {cropped, 6}, [FACE_CURLY] = {curls, 6}, [FACE_MEDIUM] = {medium, 7}, [FACE_LONG] = {falling, 8}};
+  static const canvas_point cropped[] = {{0, -1.13f}, {0.4f, -1.06f}, {0.68f, -0.82f}, {0.8f, -0.4f}, {0.76f, 0.05f},
+                                         {0.5f, 0.3f}};
+  static const canvas_point medium[] = {{0, -1.17f}, {0.42f, -1.1f}, {0.74f, -0.84f}, {0.88f, -0.35f}, {0.93f, 0.2f},
+                                        {0.92f, 0.7f}, {0.62f, 0.98f}};
+  static const canvas_point falling[] = {{0, -1.17f}, {0.42f, -1.1f}, {0.74f, -0.84f}, {0.88f, -0.35f}, {0.95f, 0.3f},
+                                         {1.02f, 0.95f}, {0.98f, 1.7f}, {0.5f, 2}};
+  static const canvas_point curls[] = {{0, -1.35f}, {0.5f, -1.28f}, {0.92f, -0.95f}, {1.1f, -0.45f}, {1.05f, 0.05f},
+                                       {0.82f, 0.38f}};
+  static const struct { const canvas_point *point; int n;
+                       } shapes[] = {[FACE_SHORT] = {cropped, 6}, [FACE_CURLY] = {curls, 6},
+                                     [FACE_MEDIUM] = {medium, 7}, [FACE_LONG] = {falling, 8}};
   const face_plan *p = f->p;
   canvas_point line[16];
   if (p->hair == FACE_BALD) return;
@@ -93,8 +102,8 @@ static void draw_hair_behind(const face_part *f)
   }
   outline_begin(f->o, &p->head);
   outline_smooth(f->o, line, 2 * n - 1);
-  face_fill_lit(f, face_darker(p->hair_colour, 0.35f), 0.15f, p->hair == FACE_CURLY ? 26 : 18, p->hair == FACE_CURLY ? 0.06f : 0.025f,
-                p->hair == FACE_CURLY ? 0.06f : 0.5f, CAPL_FACE_HAIR);
+  face_fill_lit(f, face_darker(p->hair_colour, 0.35f), 0.15f, p->hair == FACE_CURLY ? 26 : 18,
+                p->hair == FACE_CURLY ? 0.06f : 0.025f, p->hair == FACE_CURLY ? 0.06f : 0.5f, CAPL_FACE_HAIR);
 }
 
 static void draw_neck(const face_part *f)
@@ -210,8 +219,9 @@ static void draw_beard(const face_part *f)
   canvas_paint paint = canvas_flat(face_darker(p->hair_colour, 0.2f), p->beard, -1);
   paint.inside = CAPL_FACE_SKIN + 1;
   paint.noise_key = p->key + 99, paint.noise = 22, paint.cell_x = 2, paint.cell_y = 3;
-  static const canvas_point shape[] = {{-0.8f, 0.15f}, {-0.6f, 0.35f}, {-0.42f, 0.5f}, {-0.2f, 0.5f}, {0, 0.48f}, {0.2f, 0.5f}, {0.42f, 0.5f},
-                                       {0.6f, 0.35f}, {0.8f, 0.15f}, {0.75f, 0.7f}, {0.4f, 1.1f}, {0, 1.15f}, {-0.4f, 1.1f}, {-0.75f, 0.7f}};
+  static const canvas_point shape[] = {{-0.8f, 0.15f}, {-0.6f, 0.35f}, {-0.42f, 0.5f}, {-0.2f, 0.5f}, {0, 0.48f},
+                                       {0.2f, 0.5f}, {0.42f, 0.5f}, {0.6f, 0.35f}, {0.8f, 0.15f}, {0.75f, 0.7f},
+                                       {0.4f, 1.1f}, {0, 1.15f}, {-0.4f, 1.1f}, {-0.75f, 0.7f}};
   outline_begin(f->o, &p->head);
   outline_smooth(f->o, shape, sizeof shape / sizeof shape[0]);
   canvas_fill(f->c, f->o, &paint);
@@ -230,8 +240,8 @@ static void draw_fringe(const face_part *f)
 {
   const face_plan *p = f->p;
   if (p->hair == FACE_BALD) return;
-  static const canvas_point outer[] = {{-0.77f, 0.08f}, {-0.82f, -0.42f}, {-0.66f, -0.92f}, {-0.3f, -1.12f}, {0, -1.15f},
-                                       {0.3f, -1.12f}, {0.66f, -0.92f}, {0.82f, -0.42f}, {0.77f, 0.08f}};
+  static const canvas_point outer[] = {{-0.77f, 0.08f}, {-0.82f, -0.42f}, {-0.66f, -0.92f}, {-0.3f, -1.12f},
+                                       {0, -1.15f}, {0.3f, -1.12f}, {0.66f, -0.92f}, {0.82f, -0.42f}, {0.77f, 0.08f}};
   static const float inner_x[] = {0.71f, 0.67f, 0.48f, 0.2f, 0, -0.2f, -0.48f, -0.67f, -0.71f};
   canvas_point line[18];
   float top = -0.42f - 0.32f * p->hairline;
@@ -255,8 +265,9 @@ static void draw_strap(const face_part *f, int side)
   const face_plan *p = f->p;
   if (!p->strap[side]) return;
   float sign = side ? 1.0f : -1.0f, low = p->hair == FACE_LONG ? 1.75f : 0.95f, w = p->wide * (1 + 0.5f * p->volume);
-  canvas_point line[] = {{0.5f * w, -0.85f}, {0.82f * w, -0.5f}, {0.9f * w, 0}, {0.95f * w, 0.5f}, {0.97f * w, low - 0.1f}, {0.8f * w, low},
-                         {0.62f * w, low - 0.1f}, {0.64f * w, 0.6f}, {0.69f * w, 0.15f}, {0.67f * w, -0.3f}};
+  canvas_point line[] = {{0.5f * w, -0.85f}, {0.82f * w, -0.5f}, {0.9f * w, 0}, {0.95f * w, 0.5f},
+                         {0.97f * w, low - 0.1f}, {0.8f * w, low}, {0.62f * w, low - 0.1f}, {0.64f * w, 0.6f},
+                         {0.69f * w, 0.15f}, {0.67f * w, -0.3f}};
   enum { N = sizeof line / sizeof line[0] };
   for (int i = 0; i < N; i++) line[i].x *= sign;
   outline_begin(f->o, &p->head);
@@ -274,7 +285,8 @@ static void draw_hat(const face_part *f)
   outline_curve(f->o, -0.92f * w, -high * 1.1f, -0.45f * w, -high * 1.15f, 0, -high * 1.15f);
   outline_curve(f->o, 0.45f * w, -high * 1.15f, 0.92f * w, -high * 1.1f, 0.84f * w, -0.42f);
   outline_curve(f->o, 0.4f * w, -0.62f, -0.4f * w, -0.62f, -0.84f * w, -0.42f);
-  face_fill_lit(f, p->hat_colour, 0.25f, p->hat == FACE_BEANIE ? 16 : 6, 0.03f, p->hat == FACE_BEANIE ? 0.5f : 0.2f, CAPL_FACE_HAT);
+  face_fill_lit(f, p->hat_colour, 0.25f, p->hat == FACE_BEANIE ? 16 : 6, 0.03f, p->hat == FACE_BEANIE ? 0.5f : 0.2f,
+                CAPL_FACE_HAT);
   outline_begin(f->o, &p->head);
   canvas_point rim[9];
   for (int i = 0; i < 9; i++) {

@@ -43,7 +43,8 @@ static void eye_outline(const face_part *f, float sign)
   }
 }
 
-static void lid_line(const face_part *f, float sign, float lift, float width, canvas_colour colour, float alpha, int label)
+static void lid_line(const face_part *f, float sign, float lift, float width, canvas_colour colour, float alpha,
+                     int label)
 {
   canvas_point line[9];
   for (int i = 0; i < 9; i++) line[i] = lid(f->p, sign, (float)i / 8, lift);
@@ -79,19 +80,22 @@ void face_eye(const face_part *f, int side)
 void face_glasses(const face_part *f)
 {
   const face_plan *p = f->p;
-  canvas_colour metal = p->dark_glasses ? canvas_rgb(20, 18, 18) : canvas_mix(p->hat_colour, canvas_rgb(30, 26, 26), 0.7f);
+  canvas_colour metal = p->dark_glasses ? canvas_rgb(20, 18, 18)
+      : canvas_mix(p->hat_colour, canvas_rgb(30, 26, 26), 0.7f);
   float ry = p->round_glasses ? 0.2f : 0.15f, rim = 0.02f, turn = (float)(2 * STEADY_PI);
   for (int s = -1; s <= 1; s += 2) {
     float x = face_x(p, (float)s * 0.33f, 1), rx = 0.215f;
     outline_begin(f->o, &p->head);
     outline_ellipse(f->o, x, -0.03f, rx, ry);
-    face_fill(f, p->dark_glasses ? canvas_rgb(24, 24, 30) : canvas_rgb(225, 238, 245), p->dark_glasses ? 0.93f : 0.16f, CAPL_FACE_GLASSES);
+    face_fill(f, p->dark_glasses ? canvas_rgb(24, 24, 30) : canvas_rgb(225, 238, 245), p->dark_glasses ? 0.93f : 0.16f,
+              CAPL_FACE_GLASSES);
     outline_begin(f->o, &p->head); /* a ring: once around outside, once back inside */
     outline_arc(f->o, x, -0.03f, rx + rim, ry + rim, 0, turn);
     outline_arc(f->o, x, -0.03f, rx - rim, ry - rim, turn, 0);
     face_fill(f, metal, 1, CAPL_FACE_GLASSES);
     outline_begin(f->o, &p->head);
-    outline_band(f->o, (canvas_point[]){{x + (float)s * rx, -0.06f}, {(float)s * 0.76f * p->wide, -0.03f}}, 2, 0.04f * p->px, 1);
+    outline_band(f->o, (canvas_point[]){{x + (float)s * rx, -0.06f}, {(float)s * 0.76f * p->wide, -0.03f}}, 2,
+                 0.04f * p->px, 1);
     face_fill(f, metal, 1, CAPL_FACE_GLASSES);
   }
   float left = face_x(p, -0.33f, 1) + 0.2f, right = face_x(p, 0.33f, 1) - 0.2f, middle = 0.5f * (left + right);
@@ -106,9 +110,9 @@ void face_nose(const face_part *f)
 {
   const face_plan *p = f->p;
   float w = p->nose_wide, low = p->nose_long, at = face_x(p, 0, 1.1f), tip = face_x(p, 0, 1.5f);
-  canvas_point line[] = {{at - 0.055f * w, -0.1f}, {at, -0.13f}, {at + 0.055f * w, -0.1f}, {tip + 0.075f * w, 0.12f}, {tip + 0.165f * w, 0.31f + low},
-                         {tip + 0.14f * w, 0.385f + low}, {tip, 0.41f + low}, {tip - 0.14f * w, 0.385f + low}, {tip - 0.165f * w, 0.31f + low},
-                         {tip - 0.075f * w, 0.12f}};
+  canvas_point line[] = {{at - 0.055f * w, -0.1f}, {at, -0.13f}, {at + 0.055f * w, -0.1f}, {tip + 0.075f * w, 0.12f},
+                         {tip + 0.165f * w, 0.31f + low}, {tip + 0.14f * w, 0.385f + low}, {tip, 0.41f + low},
+                         {tip - 0.14f * w, 0.385f + low}, {tip - 0.165f * w, 0.31f + low}, {tip - 0.075f * w, 0.12f}};
   outline_begin(f->o, &p->head);
   outline_smooth(f->o, line, sizeof line / sizeof line[0]);
   face_fill_lit(f, face_lighter(p->skin, 0.05f), 0.16f, 3, 0.25f, 0.25f, CAPL_FACE_NOSE);
@@ -171,7 +175,8 @@ void face_mouth(const face_part *f)
   face_fill_lit(f, p->lips, 0.15f, 4, 0.03f, 0.1f, CAPL_FACE_UPPER_LIP);
   lip_outline(f, &m, 0.5f * open, 0.5f * open + 1.25f * lip, 0);
   face_fill_lit(f, face_lighter(p->lips, 0.12f), 0.15f, 4, 0.03f, 0.1f, CAPL_FACE_LOWER_LIP);
-  face_spot(f, m.x, m.y + 0.5f * open + 0.6f * lip, 0.4f * m.wide, 0.4f * lip, canvas_rgb(255, 245, 240), 0.18f, CAPL_FACE_LOWER_LIP);
+  face_spot(f, m.x, m.y + 0.5f * open + 0.6f * lip, 0.4f * m.wide, 0.4f * lip, canvas_rgb(255, 245, 240), 0.18f,
+            CAPL_FACE_LOWER_LIP);
   face_spot(f, m.x, m.y + 0.5f * open + 1.6f * lip, 0.7f * m.wide, 0.07f, p->skin, -0.2f, CAPL_FACE_SKIN);
   if (open > 0) return;
   canvas_point line[9];

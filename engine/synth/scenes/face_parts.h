@@ -21,7 +21,8 @@ float face_x(const face_plan *p, float x, float depth);
 ** cells are of that size in the face's units. */
 void face_fill(const face_part *f, canvas_colour colour, float alpha, int label);
 void face_fill_inside(const face_part *f, canvas_colour colour, float alpha, int class);
-void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float noise, float cell_x, float cell_y, int label);
+void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float noise, float cell_x, float cell_y,
+                   int label);
 /* Soft light (amount > 0) or shadow within a class. */
 void face_spot(const face_part *f, float x, float y, float rx, float ry, canvas_colour colour, float amount, int only);
 

@@ -24,8 +24,10 @@ static canvas_colour roll_between(const canvas_colour *list, int n, capl_rng *rn
 
 static void roll_colours(face_plan *p, capl_rng *rng)
 {
-  static const canvas_colour skins[] = {{{255, 226, 202}}, {{244, 205, 172}}, {{226, 178, 138}}, {{196, 144, 102}}, {{148, 100, 66}}, {{92, 60, 42}}};
-  static const canvas_colour hairs[] = {{{22, 18, 16}}, {{44, 30, 22}}, {{84, 54, 32}}, {{130, 86, 46}}, {{186, 140, 82}}, {{222, 196, 140}}};
+  static const canvas_colour skins[] = {{{255, 226, 202}}, {{244, 205, 172}}, {{226, 178, 138}}, {{196, 144, 102}},
+                                        {{148, 100, 66}}, {{92, 60, 42}}};
+  static const canvas_colour hairs[] = {{{22, 18, 16}}, {{44, 30, 22}}, {{84, 54, 32}}, {{130, 86, 46}},
+                                        {{186, 140, 82}}, {{222, 196, 140}}};
   static const canvas_colour odd[] = {{{150, 150, 152}}, {{214, 212, 208}}, {{150, 60, 26}}, {{96, 30, 24}}};
   static const canvas_colour irises[] = {{{60, 38, 22}}, {{96, 64, 34}}, {{90, 110, 60}}, {{70, 110, 150}}};
   p->skin = roll_between(skins, 6, rng);
@@ -89,13 +91,15 @@ static void roll_features(face_plan *p, capl_rng *rng)
 static void roll_hair(face_plan *p, capl_rng *rng)
 {
   int hair = random_between(rng, 0, 99);
-  p->hair = hair < 4 ? FACE_BALD : hair < 40 ? FACE_SHORT : hair < 50 ? FACE_CURLY : hair < 68 ? FACE_MEDIUM : FACE_LONG;
+  p->hair = hair < 4 ? FACE_BALD : hair < 40 ? FACE_SHORT : hair < 50 ? FACE_CURLY : hair < 68 ? FACE_MEDIUM
+      : FACE_LONG;
   p->volume = random_uniform(rng, -0.03f, 0.14f);
   p->hairline = random_uniform(rng, 0, 1);
   p->part = random_uniform(rng, -1, 1);
   float beard = random_uniform(rng, 0.15f, 0.6f);
   p->beard = random_chance(rng, p->hair <= FACE_CURLY ? 0.4f : 0) ? beard : 0;
-  for (int i = 0; i < 2; i++) p->strap[i] = random_chance(rng, p->hair == FACE_LONG ? 0.8f : p->hair == FACE_MEDIUM ? 0.5f : 0);
+  for (int i = 0; i < 2; i++)
+    p->strap[i] = random_chance(rng, p->hair == FACE_LONG ? 0.8f : p->hair == FACE_MEDIUM ? 0.5f : 0);
 }
 
 /* What few wear: glasses 8 of 100, hats 5, necklaces 5, earrings 20. */

@@ -85,7 +85,8 @@ static void add_disc(piece *p, float x, float y, float r)
 
 static void add_corners(piece *p, float wide, float high, float round)
 {
-  for (int i = 0; i < 4; i++) add_disc(p, (i & 1 ? 1.0f : -1.0f) * (wide - round), (i & 2 ? 1.0f : -1.0f) * (high - round), round);
+  for (int i = 0; i < 4; i++)
+    add_disc(p, (i & 1 ? 1.0f : -1.0f) * (wide - round), (i & 2 ? 1.0f : -1.0f) * (high - round), round);
 }
 
 /* The sides of a polygon whose corners go clockwise on the screen, and its centre of mass. */

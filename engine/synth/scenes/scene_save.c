@@ -106,7 +106,8 @@ static capl_status save_labels(const job *j)
     if (!room[k]) status = CAPL_FAIL(CAPL_ENOMEM, "no memory to save labels");
     n++;
   }
-  if (snprintf(path, sizeof path, "%s/labels.jsonl", j->dir) >= (int)sizeof path) status = CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
+  if (snprintf(path, sizeof path, "%s/labels.jsonl", j->dir) >= (int)sizeof path)
+    status = CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
   if (status == CAPL_OK && n > 0) status = write_file(j, path, room);
   for (int k = 0; k < CAPL_FIELDS_MAX; k++) free(room[k]);
   return status;
@@ -132,7 +133,8 @@ capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, in
   if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "this source has no pictures to save");
   if (n > source->count) return CAPL_FAIL(CAPL_EVALUE, "cannot save %u pictures of %u", n, source->count);
   CAPL_TRY(make_folder(dir));
-  job j = {.source = source, .n = n, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0), .mask = mask_of(source)};
+  job j = {.source = source, .n = n, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0),
+           .mask = mask_of(source)};
   CAPL_TRY(parallel_for(n, threads, 4 * (size_t)source->width * (size_t)source->height, NULL, save_one, &j));
   return save_labels(&j);
 }

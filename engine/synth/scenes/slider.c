@@ -30,7 +30,8 @@ typedef struct {
 
 static fitting fit(const slider_plan *plan, const capl_source *s)
 {
-  float wide = (float)s->width / (float)plan->width, high = (float)s->height / (float)plan->height, scale = wide < high ? wide : high;
+  float wide = (float)s->width / (float)plan->width, high = (float)s->height / (float)plan->height,
+  scale = wide < high ? wide : high;
   fitting f = {.width = (int)(scale * (float)plan->width + 0.5f), .height = (int)(scale * (float)plan->height + 0.5f)};
   f.left = (s->width - f.width) / 2, f.top = (s->height - f.height) / 2;
   f.per_x = (float)f.width / (float)plan->width, f.per_y = (float)f.height / (float)plan->height;
@@ -39,7 +40,8 @@ static fitting fit(const slider_plan *plan, const capl_source *s)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-static void write_place(const slider_plan *plan, const slider_place *at, const fitting *f, float class, float point[3], float box[5])
+static void write_place(const slider_plan *plan, const slider_place *at, const fitting *f, float class, float point[3],
+                        float box[5])
 {
   if (point) {
     canvas_point centre = slider_centre(plan, at);
@@ -96,14 +98,16 @@ static void write_fitted(const canvas *c, const fitting *f, const capl_source *s
   memset(pixels, 255, (size_t)s->width * (size_t)s->height * (size_t)s->channels);
   for (int y = 0; y < f->height; y++)
     for (int x = 0; x < f->width; x++) {
-      uint8_t rgb[3], *to = pixels + ((size_t)(f->top + y) * (size_t)s->width + (size_t)(f->left + x)) * (size_t)s->channels;
+      uint8_t rgb[3], *to = pixels + ((size_t)(f->top + y) * (size_t)s->width + (size_t)(f->left + x))
+      * (size_t)s->channels;
       between(c, ((float)x + 0.5f) / f->per_x, ((float)y + 0.5f) / f->per_y, rgb);
       if (s->channels == 3) memcpy(to, rgb, 3);
       else *to = capl_luma(rgb[0], rgb[1], rgb[2]);
     }
 }
 
-static capl_status write_pixels(const slider_source *s, const slider_plan *plan, const fitting *f, capl_image *scratch, uint8_t *pixels)
+static capl_status write_pixels(const slider_source *s, const slider_plan *plan, const fitting *f, capl_image *scratch,
+                                uint8_t *pixels)
 {
   const capl_source *base = &s->scene.base;
   canvas c;
@@ -134,7 +138,8 @@ static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_
 {
   const slider_source *s = (const slider_source *)source;
   const capl_slider_options *o = &s->options;
-  uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi, o->shapes};
+  uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi,
+                   o->shapes};
   *place = identity_of_form(hash64_bytes(hash64_text(s->scene.seed, "slider"), of, sizeof of), source);
   return identity_of_drawn(source, *place, content);
 }
@@ -158,14 +163,19 @@ static capl_slider_options with_defaults(const capl_slider_options *given)
 
 static capl_status check(const capl_slider_options *o)
 {
-  if (o->width < 240 || o->width > 2048) return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 240..2048 px wide, not %d", o->width);
-  if (o->height < 120 || o->height > 2048) return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 120..2048 px high, not %d", o->height);
+  if (o->width < 240 || o->width > 2048)
+    return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 240..2048 px wide, not %d", o->width);
+  if (o->height < 120 || o->height > 2048)
+    return CAPL_FAIL(CAPL_EVALUE, "a slider captcha is 120..2048 px high, not %d", o->height);
   if (o->size_lo < 32 || o->size_hi > 96 || (o->size_lo + 1) / 2 > o->size_hi / 2)
-    return CAPL_FAIL(CAPL_EVALUE, "the size of a piece is an even number of %d..%d px; there is none, or it is not within 32..96",
+    return CAPL_FAIL(CAPL_EVALUE,
+                     "the size of a piece is an even number of %d..%d px; there is none, or it is not within 32..96",
                      o->size_lo, o->size_hi);
-  if (o->shapes >> CAPL_SLIDER_SHAPES) return CAPL_FAIL(CAPL_EVALUE, "there are %d shapes; bits 0x%x name others", CAPL_SLIDER_SHAPES, o->shapes);
+  if (o->shapes >> CAPL_SLIDER_SHAPES)
+    return CAPL_FAIL(CAPL_EVALUE, "there are %d shapes; bits 0x%x name others", CAPL_SLIDER_SHAPES, o->shapes);
   if ((uint64_t)o->background_first + o->background_count <= 1 << 24) return CAPL_OK; /* numbers that a float holds */
-  return CAPL_FAIL(CAPL_EVALUE, "backgrounds are numbered below %d; %u more than %u are too many", 1 << 24, o->background_count, o->background_first);
+  return CAPL_FAIL(CAPL_EVALUE, "backgrounds are numbered below %d; %u more than %u are too many", 1 << 24,
+                   o->background_count, o->background_first);
 }
 
 capl_status capl_source_slider_new(const capl_slider_options *options, const capl_scene_set *set, capl_source **source)

@@ -1,7 +1,7 @@
 /* slider_draw.c -- the piece cut out, its gap shaded, decoys: slider captchas on their background.
 **
-** Everything goes by the distance to the shape's edge and the direction from its middle: gaps are dark and darker towards
-** the edge, as if the light came from the top left; pieces have a bright rim.
+** Everything goes by the distance to the shape's edge and the direction from its middle: gaps are dark and darker
+** towards the edge, as if the light came from the top left; pieces have a bright rim.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
@@ -61,7 +61,8 @@ static float gap_shade(const slider_plan *plan, const spot *s)
 {
   float lobe = s->top_left > s->bottom_right ? s->top_left : s->bottom_right, edge = 1 - s->deep, shade;
   if (plan->confusions & 1u << CAPL_CONFUSION_HIGHLIGHT)
-    shade = steady_mix(20, 40, plan->light) + steady_mix(40, 60, plan->light) * edge + steady_mix(15, 30, plan->light) * lobe;
+    shade = steady_mix(20, 40, plan->light) + steady_mix(40, 60, plan->light) * edge
+        + steady_mix(15, 30, plan->light) * lobe;
   else
     shade = -plan->dark * (40 + 50 * edge + 20 * lobe);
   if (plan->confusions & 1u << CAPL_CONFUSION_EDGE && s->inside < plan->edge_width)
@@ -84,7 +85,8 @@ static void shade_gap(const slider_plan *plan, const view *v, canvas *c)
 }
 
 /* One row of 3x3 Gaussian weights (deviation 0.8 px), with the rows above and here as they were. */
-static void blur_row(const float *above, const float *here, const float *below, const float *cover, int left, int right, float *to)
+static void blur_row(const float *above, const float *here, const float *below, const float *cover, int left, int right,
+                     float *to)
 {
   const float side = 0.2391f, middle = 0.5218f;
   for (int x = left; x < right; x++) {
@@ -139,7 +141,8 @@ static void draw_piece(const slider_plan *plan, canvas *c)
   for (int y = v.top; y < v.bottom; y++) {
     float *noise = c->row[1];
     memset(noise, 0, (size_t)c->width * sizeof *noise);
-    if (noisy) canvas_noise_row(plan->noise_key, (float)v.left, (float)y, v.right - v.left, 10, 10, plan->noise, noise + v.left);
+    if (noisy)
+      canvas_noise_row(plan->noise_key, (float)v.left, (float)y, v.right - v.left, 10, 10, plan->noise, noise + v.left);
     for (int x = v.left; x < v.right; x++) {
       spot s = see(&v, x, y);
       float white = rim(&s);

@@ -1,7 +1,7 @@
 -- presets.lua: named augmentations for data.loader and augment.schedule.
 --
--- Numbers of the face-parsing ones are those of the training scripts they come from; ops that were applied together there share
--- a coin here. fill = 0 shows black, and class 0 of masks, where the source does not reach.
+-- Numbers of the face-parsing ones are those of the training scripts they come from; ops that were applied together
+-- there share a coin here. fill = 0 shows black, and class 0 of masks, where the source does not reach.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -17,7 +17,8 @@ end
 
 local function jitter(p, brightness, contrast, saturation, hue)
   return {
-    brightness = {1 - brightness, 1 + brightness, p = p, coin = 2}, contrast = {1 - contrast, 1 + contrast, p = p, coin = 2},
+    brightness = {1 - brightness, 1 + brightness, p = p, coin = 2},
+    contrast = {1 - contrast, 1 + contrast, p = p, coin = 2},
     saturation = {1 - saturation, 1 + saturation, p = p, coin = 2}, hue = hue and {-hue, hue, p = p, coin = 2},
   }
 end
@@ -56,9 +57,10 @@ local makers = {
   end,
   captcha = function()
     return {
-      rotate = {-4, 4, p = 0.5}, scale = {0.92, 1.08, p = 0.5}, translate_x = {-0.04, 0.04}, translate_y = {-0.04, 0.04},
-      shear = {-8, 8, p = 0.5}, perspective = {0.15, 0.15, p = 0.3}, elastic = {0.5, 2, p = 0.3}, brightness = {0.8, 1.2},
-      contrast = {0.7, 1.2}, noise = {2, 12, p = 0.5}, blur = {0.3, 1, p = 0.2},
+      rotate = {-4, 4, p = 0.5}, scale = {0.92, 1.08, p = 0.5}, translate_x = {-0.04, 0.04},
+      translate_y = {-0.04, 0.04}, shear = {-8, 8, p = 0.5}, perspective = {0.15, 0.15, p = 0.3},
+      elastic = {0.5, 2, p = 0.3}, brightness = {0.8, 1.2}, contrast = {0.7, 1.2}, noise = {2, 12, p = 0.5},
+      blur = {0.3, 1, p = 0.2},
     }
   end,
 }
@@ -69,9 +71,9 @@ local presets = {}
 presets.names = {"minimal", "default", "strong", "ultra", "ultra_cpu", "cutmix", "captcha"}
 
 --- The options of a preset, as a table that may be changed.
--- in   name: "minimal" (flip), "default" (small turns, sizes, places and colours), "strong", "ultra" (shear, hue, noise and
---      perspective too), "ultra_cpu", "cutmix" (mixup and cutmix alone), "captcha" (for text: no flips); changes: options that
---      take the place of its own; false takes one out
+-- in   name: "minimal" (flip), "default" (small turns, sizes, places and colours), "strong", "ultra" (shear, hue, noise
+--      and perspective too), "ultra_cpu", "cutmix" (mixup and cutmix alone), "captcha" (for text: no flips); changes:
+--      options that take the place of its own; false takes one out
 -- errs value: unknown name
 -- eg   capl.augment.preset("minimal").flip  --> 0.5
 function presets.preset(name, changes)
@@ -85,12 +87,13 @@ function presets.preset(name, changes)
 end
 
 --- What two mixed samples cost: mix * loss(target) + (1 - mix) * loss(target2), mean over the batch.
--- in   loss: a function of a target that gives one loss per sample, (N) or (N,…); batch: of a loader whose augmentation mixes,
---      or of any other, which has target alone
+-- in   loss: a function of a target that gives one loss per sample, (N) or (N,…); batch: of a loader whose augmentation
+--      mixes, or of any other, which has target alone
 -- paper H. Zhang and others: mixup, 2018; S. Yun and others: CutMix, 2019
 -- eg   augment.mixed(function(target) return nn.cross_entropy(logits, target, {reduction = "none"}) end, batch)
 function presets.mixed(loss, batch)
-  if not core.is_callable(loss) then check.fail("augment.mixed", "loss is a " .. core.typename(loss) .. ", not a function of a target") end
+  if not core.is_callable(loss) then check.fail("augment.mixed",
+    "loss is a " .. core.typename(loss) .. ", not a function of a target") end
   local own = loss(batch.target)
   if not batch.mix then return own:mean() end
   local share = batch.mix

@@ -17,16 +17,17 @@ local Schedule = {}
 Schedule.__index = Schedule
 
 --- How training images are changed and how hard they are made, stage by stage; goes to data.loader as its augment.
--- in   list of stages. The first begins with the run. Each later one says from = {epoch = n} (counted from 1), {step = n}
---      (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's figures on val, or
---      those given to schedule:report, get there, while the stage before is in force.
---      augment = {rotate = …} | "preset" | false; difficulty of data.captcha's images = {length = n | {lo, hi}, charset = share of the
---      letters, noise = 0..1, warp = 0..1} | false (all of it). What a stage leaves out stays as it was; name = "…" for reports.
---      ramp = {epochs = n | steps = n, shape = "linear" | "cosine"}: every range goes there from where it was
--- errs value: unknown keys, stages out of order, a ramp longer than its stage, a metric that cannot be reached; when a loader
---      takes it: a difficulty that its source has not, epochs of an endless source
--- A stage begins at the same batch for any number of workers. One with a metric does prefetch + 2 batches after the report,
--- or at the next epoch: that many may have been made.
+-- in   list of stages. The first begins with the run. Each later one says from = {epoch = n} (counted from 1), {step =
+--      n} (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's figures
+--      on val, or those given to schedule:report, get there, while the stage before is in force.
+--      augment = {rotate = …} | "preset" | false; difficulty of data.captcha's images = {length = n | {lo, hi}, charset
+--      = share of the letters, noise = 0..1, warp = 0..1} | false (all of it). What a stage leaves out stays as it was;
+--      name = "…" for reports. ramp = {epochs = n | steps = n, shape = "linear" | "cosine"}: every range goes there
+--      from where it was
+-- errs value: unknown keys, stages out of order, a ramp longer than its stage, a metric that cannot be reached; when a
+--      loader takes it: a difficulty that its source has not, epochs of an endless source
+-- A stage begins at the same batch for any number of workers. One with a metric does prefetch + 2 batches after the
+-- report, or at the next epoch: that many may have been made.
 -- eg   #capl.augment.schedule{{}, {from = {epoch = 2}, augment = {rotate = 5}}}.stages  --> 2
 local function new(list) return setmetatable({stages = stages.read(list)}, Schedule) end
 
@@ -49,8 +50,8 @@ local function attached(self)
   return self.box
 end
 
---- {stage, share of its ramp that is over, augment = {NAME = {lo, hi, p}}, difficulty = {NAME = {lo, hi}} or nil} of the
--- batch after so many steps.
+--- {stage, share of its ramp that is over, augment = {NAME = {lo, hi, p}}, difficulty = {NAME = {lo, hi}} or nil} of
+-- the batch after so many steps.
 function Schedule:at(step) return attached(self):stage_at(step) end
 
 --- Stages whose batches have been handed out: list of {stage =, step = of the first such batch, why =}.
@@ -107,7 +108,8 @@ function Schedule:report(figures)
   return stage.number, step
 end
 
---- Before a run: every metric that a stage waits for is among names. source: who reports, for the message; nil = nobody does.
+--- Before a run: every metric that a stage waits for is among names. source: who reports, for the message; nil = nobody
+-- does.
 function Schedule:expect(names, source)
   for i, stage in ipairs(self.stages) do
     if stage.metric and not source then
@@ -139,7 +141,9 @@ function Schedule:state() return {since = attached(self):since()} end
 --- Puts it back; loader:epoch or loader:set_state must follow.
 -- errs value: it was taken from another schedule
 function Schedule:set_state(state)
-  if type(state) ~= "table" or type(state.since) ~= "table" then check.fail(OP, "set_state takes what schedule:state() gave") end
+  if type(state) ~= "table" or type(state.since) ~= "table" then
+    check.fail(OP, "set_state takes what schedule:state() gave")
+  end
   attached(self):set_since(state.since)
 end
 
@@ -180,7 +184,9 @@ function Schedule:resumed()
   local step, since = self.box:step(), self.box:since()
   self.current, self.begun = self.box:stage_at(step).stage, {}
   for i = 1, self.current do
-    if since[i] and since[i] <= step then table.insert(self.begun, {stage = i, name = self.stages[i].name, step = since[i]}) end
+    if since[i] and since[i] <= step then
+      table.insert(self.begun, {stage = i, name = self.stages[i].name, step = since[i]})
+    end
   end
 end
 

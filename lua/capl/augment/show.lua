@@ -38,7 +38,9 @@ end
 -- Everything a schedule can move, in the order in which it is told: list of {name =, idle =}.
 local function knobs()
   local out = core.data.knobs()
-  for _, name in ipairs{"length", "charset", "noise", "warp"} do out[#out + 1] = {name = "difficulty " .. name, idle = {1, 1}} end
+  for _, name in ipairs{"length", "charset", "noise", "warp"} do
+    out[#out + 1] = {name = "difficulty " .. name, idle = {1, 1}}
+  end
   return out
 end
 
@@ -107,7 +109,8 @@ local function wrap(text, most)
   local lines = {}
   for part in (text .. ", "):gmatch("(.-, )") do
     local last = lines[#lines]
-    if last and width(last) + width(part) <= most + 2 then lines[#lines] = last .. part else lines[#lines + 1] = part end
+    if last and width(last) + width(part) <= most + 2 then lines[#lines] = last
+      .. part else lines[#lines + 1] = part end
   end
   for i, line in ipairs(lines) do lines[i] = line:gsub(i == #lines and ", $" or " $", "") end
   return lines

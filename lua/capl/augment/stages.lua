@@ -11,9 +11,11 @@ local OP = "augment.schedule"
 local MOST = 32 -- CAPL_STAGES_MAX
 
 local stage_spec = {
-  {"name", "string"}, {"from", "table"}, {"augment", "table", "string", "boolean"}, {"difficulty", "table", "boolean"}, {"ramp", "table"},
+  {"name", "string"}, {"from", "table"}, {"augment", "table", "string", "boolean"}, {"difficulty", "table", "boolean"},
+  {"ramp", "table"},
 }
-local from_spec = {{"epoch", "number"}, {"step", "whole"}, {"metric", "string"}, {"above", "number"}, {"below", "number"}}
+local from_spec = {{"epoch", "number"}, {"step", "whole"}, {"metric", "string"}, {"above", "number"},
+  {"below", "number"}}
 local ramp_spec = {{"epochs", "number"}, {"steps", "number"}, {"shape", "string", default = "linear"}}
 local difficulty_spec = {{"length", "table", "whole"}, {"charset", "number"}, {"noise", "number"}, {"warp", "number"}}
 
@@ -52,7 +54,9 @@ local function read_from(i, given, stage)
   if o.above or o.below then fail_stage(i, "above and below are of a metric, and from names none", example) end
   stage.at = o[stage.from]
   local least = stage.from == "epoch" and 1 or 0
-  if stage.at >= 2 ^ 31 then fail_stage(i, ("it starts at %s %g, which does not exist"):format(stage.from, stage.at)) end
+  if stage.at >= 2 ^ 31 then
+    fail_stage(i, ("it starts at %s %g, which does not exist"):format(stage.from, stage.at))
+  end
   if not (stage.at > least) then
     fail_stage(i, ("it starts at %s %g; the first stage already starts at %d"):format(stage.from, stage.at, least))
   end
@@ -60,7 +64,9 @@ end
 
 local function read_first(given, stage)
   stage.from, stage.at = "epoch", 1
-  if given.ramp then fail_stage(1, "nothing comes before it that it could come in from", "give the ramp to a later stage") end
+  if given.ramp then
+    fail_stage(1, "nothing comes before it that it could come in from", "give the ramp to a later stage")
+  end
   if not given.from then return end
   local o = check.options(where(1) .. ".from", from_spec, given.from)
   if (o.epoch == 1 or o.step == 0) and not o.metric then return end
@@ -72,7 +78,8 @@ local function read_ramp(i, given, stage)
   if not given then return end
   local o = check.options(where(i) .. ".ramp", ramp_spec, given)
   if (o.epochs == nil) == (o.steps == nil) then
-    fail_stage(i, "its ramp takes a number of epochs or of steps; give one of the two", 'ramp = {epochs = 2, shape = "cosine"}')
+    fail_stage(i, "its ramp takes a number of epochs or of steps; give one of the two",
+      'ramp = {epochs = 2, shape = "cosine"}')
   end
   check.one_of(where(i) .. ".ramp", "shape", o.shape, {"linear", "cosine"})
   stage.ramp, stage.ramp_in_epochs, stage.shape = o.epochs or o.steps, o.epochs ~= nil, o.shape
@@ -121,12 +128,15 @@ end
 local function read_difficulty(i, value, stage, before)
   if value == nil then stage.difficulty = before.difficulty end
   if not value then return end -- false: as hard as the source is made
-  if value == true then fail_stage(i, "difficulty is a table {length =, charset =, noise =, warp =}, or false for all of it") end
+  if value == true then fail_stage(i,
+    "difficulty is a table {length =, charset =, noise =, warp =}, or false for all of it") end
   local o = check.options(where(i) .. ".difficulty", difficulty_spec, value)
   local d = copy(before.difficulty) or {charset = 1, noise = 1, warp = 1}
   if o.length then d.length_lo, d.length_hi = read_length(i, o.length) end
   for _, name in ipairs{"charset", "noise", "warp"} do
-    if o[name] and not (o[name] >= 0 and o[name] <= 1) then fail_stage(i, ("%s is a share, 0 to 1, got %g"):format(name, o[name])) end
+    if o[name] and not (o[name] >= 0 and o[name] <= 1) then
+      fail_stage(i, ("%s is a share, 0 to 1, got %g"):format(name, o[name]))
+    end
     d[name] = o[name] or d[name]
   end
   stage.difficulty = d
@@ -142,8 +152,8 @@ local function check_order(stages)
   for i, stage in ipairs(stages) do
     local before = stage.from ~= "metric" and last[stage.from]
     if before and stage.at <= before.at then
-      fail_stage(i, ("it starts at %s, and stage %d before it at %s"):format(begins(stage), before.number, begins(before)),
-        "stages must be in the order of their start")
+      fail_stage(i, ("it starts at %s, and stage %d before it at %s"):format(begins(stage), before.number,
+        begins(before)), "stages must be in the order of their start")
     end
     last[stage.from] = stage
   end
@@ -153,8 +163,8 @@ local function check_ramp(stage, next)
   local unit = stage.from == "epoch" and "epochs" or "steps"
   if not next or stage.from ~= next.from or stage.from == "metric" then return end
   if stage.ramp_in_epochs ~= (unit == "epochs") or stage.ramp <= next.at - stage.at then return end
-  fail_stage(stage.number, ("its ramp takes %g %s, but the stage lasts %g"):format(stage.ramp, unit, next.at - stage.at),
-    "shorten the ramp, or start the next stage later")
+  fail_stage(stage.number, ("its ramp takes %g %s, but the stage lasts %g"):format(stage.ramp, unit,
+    next.at - stage.at), "shorten the ramp, or start the next stage later")
 end
 
 local shares = {exact = true, chars = true, confidence = true} -- metrics that are 0 to 1
@@ -162,8 +172,8 @@ local shares = {exact = true, chars = true, confidence = true} -- metrics that a
 local function check_reachable(stages)
   for i, stage in ipairs(stages) do
     if stage.metric and shares[stage.metric] and ((stage.above or 0) > 1 or (stage.below or 1) < 0) then
-      fail_stage(i, ("%s never gets %s %g"):format(stage.metric, stage.above and "above" or "below", stage.above or stage.below),
-        stage.metric .. " is a share, 0 to 1")
+      fail_stage(i, ("%s never gets %s %g"):format(stage.metric, stage.above and "above" or "below", stage.above
+        or stage.below), stage.metric .. " is a share, 0 to 1")
     end
   end
 end
@@ -179,11 +189,13 @@ local function read_stage(i, given, before)
   return stage
 end
 
---- The stages of a schedule, checked and filled in: {number, name, from = "epoch"|"step"|"metric", at | metric, above | below,
--- ramp (0 = at once), ramp_in_epochs, shape, augment, augment_name, difficulty = {length_lo, length_hi, charset, noise, warp}}
+--- The stages of a schedule, checked and filled in: {number, name, from = "epoch"|"step"|"metric", at | metric, above |
+-- below, ramp (0 = at once), ramp_in_epochs, shape, augment, augment_name, difficulty = {length_lo, length_hi, charset,
+-- noise, warp}}
 local function read(list)
   if type(list) ~= "table" or #list == 0 then
-    check.fail(OP, "takes a list of stages", 'augment.schedule{{augment = "minimal"}, {from = {epoch = 3}, augment = "strong"}}')
+    check.fail(OP, "takes a list of stages",
+      'augment.schedule{{augment = "minimal"}, {from = {epoch = 3}, augment = "strong"}}')
   end
   for key in pairs(list) do
     if type(key) ~= "number" then
@@ -203,8 +215,8 @@ end
 local function to_engine(stages)
   local out = {}
   for i, s in ipairs(stages) do
-    out[i] = {from = s.from, at = s.at, ramp = s.ramp, ramp_in_epochs = s.ramp_in_epochs, shape = s.shape, augment = s.augment,
-      difficulty = s.difficulty}
+    out[i] = {from = s.from, at = s.at, ramp = s.ramp, ramp_in_epochs = s.ramp_in_epochs, shape = s.shape,
+      augment = s.augment, difficulty = s.difficulty}
   end
   return out
 end

@@ -4,8 +4,8 @@ local docs = require "params.docs"
 
 local about = {}
 
---- What a recipe's text says: {purpose = its first sentences, parts = {{name, text}}, needs = "minutes=30 …" or nil, page = all
--- lines}.
+--- What a recipe's text says: {purpose = its first sentences, parts = {{name, text}}, needs = "minutes=30 …" or nil,
+-- page = all lines}.
 function about.of(text)
   local page = docs.page(text)
   local purpose, parts, current = {}, {}, nil
@@ -20,7 +20,8 @@ function about.of(text)
       purpose[#purpose + 1] = line:match("^%s*(.-)%s*$")
     end
   end
-  return {purpose = table.concat(purpose, " "), parts = parts, page = page, needs = text:match("\n?%-%-%- needs:%s*([^\n]-)%s*\n")}
+  return {purpose = table.concat(purpose, " "), parts = parts, page = page,
+    needs = text:match("\n?%-%-%- needs:%s*([^\n]-)%s*\n")}
 end
 
 --- The text of a part; nil when there is none.

@@ -10,7 +10,8 @@ local screen = require "report.screen"
 local sys = core.sys
 
 local LIST = "capl attach lists the runs to attach to"
-local KEYS = "lr(x) sets the learning rate, step(n) trains, save() saves, go() or Ctrl-D continues the run, stop() ends it"
+local KEYS = "lr(x) sets the learning rate, step(n) trains, save() saves, go() or Ctrl-D continues the run, stop() " ..
+  "ends it"
 
 -- ---- which run ----
 
@@ -66,7 +67,8 @@ local function ended(folder)
   local fine, result = pcall(core.json_decode, sys.read(folder .. "/result.json") or "{}")
   local how = fine and type(result) == "table" and result.ended
   if sys.kind(folder .. "/error.json") == "file" then return "an error has ended it" end
-  return how and how ~= "interrupted" and "it is finished" or how and "it was stopped" or "it was killed, or its machine went down"
+  return how and how ~= "interrupted" and "it is finished" or how and "it was stopped"
+    or "it was killed, or its machine went down"
 end
 
 local function process_of(folder)
@@ -75,12 +77,16 @@ local function process_of(folder)
     core.fail(("%s is no run's folder, or the run has not made its first step"):format(folder), LIST)
   end
   local p = settings.process
-  if type(p) ~= "table" or type(p.pid) ~= "number" then core.fail(("%s does not contain the process id"):format(folder)) end
+  if type(p) ~= "table" or type(p.pid) ~= "number" then
+    core.fail(("%s does not contain the process id"):format(folder))
+  end
   if p.boot and process.this() and p.boot ~= process.this().boot then
-    core.fail(("%s runs on another machine, or did before this one was started"):format(folder), "attach on the machine where it trains")
+    core.fail(("%s runs on another machine, or did before this one was started"):format(folder),
+      "attach on the machine where it trains")
   end
   if not process.alive(p) then
-    core.fail(("%s does not train: %s"):format(folder, ended(folder)), ("capl report %s shows its results"):format(folder))
+    core.fail(("%s does not train: %s"):format(folder, ended(folder)),
+      ("capl report %s shows its results"):format(folder))
   end
   return p.pid
 end
@@ -109,11 +115,13 @@ end
 
 local function visit(word, verbose)
   local pid, name = find(word)
-  local greeting, why = remote.enter(pid, hello(), function() sys.err(("%s: waiting for the end of its step\n"):format(name)) end)
+  local greeting, why = remote.enter(pid, hello(),
+    function() sys.err(("%s: waiting for the end of its step\n"):format(name)) end)
   if not greeting then
     if why == "interrupted" then return 130 end
     core.fail(("cannot attach to %s: %s"):format(name, why),
-      why:find("already") and "one at a time" or "its user is another one, or it trains no more; capl attach lists the runs")
+      why:find("already") and "one at a time"
+      or "its user is another one, or it trains no more; capl attach lists the runs")
   end
   if not sys.isatty(0) then sys.out(greeting .. "\n") end
   local status = sys.client_prompt(greeting .. "\n" .. KEYS, verbose)

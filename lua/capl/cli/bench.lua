@@ -21,13 +21,17 @@ local recipe = require "cli.execute"
 local spec = {
   {name = "steps", type = "number", doc = "measured steps (20; with --augment 100; with --ab 10 per round)"},
   {name = "warmup", type = "number", doc = "warm-up steps (5; with --augment 10)"},
-  {name = "blocks", type = "number", doc = "number of blocks of steps: a time is the mean of a block; default: each step is timed"},
+  {name = "blocks", type = "number",
+  doc = "number of blocks of steps: a time is the mean of a block; default: each step is timed"},
   {name = "ab", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B: compares these values of a setting; several: all combinations"},
   {name = "rounds", type = "number", from = 1, to = 1000, default = 10, doc = "with --ab: rounds"},
-  {name = "augment", type = "flag", default = false, doc = "measures only data loading: with 16, 8, 4, 1 threads and the device"},
-  {name = "ops", type = "flag", default = false, doc = "time, bytes and fraction of the theoretical minimum, by op and layer"},
-  {name = "logging", type = "flag", default = false, doc = "the cost of logging per step, in a whole run of the recipe"},
+  {name = "augment", type = "flag", default = false,
+  doc = "measures only data loading: with 16, 8, 4, 1 threads and the device"},
+  {name = "ops", type = "flag", default = false,
+  doc = "time, bytes and fraction of the theoretical minimum, by op and layer"},
+  {name = "logging", type = "flag", default = false,
+  doc = "the cost of logging per step, in a whole run of the recipe"},
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
   {name = "fixed", type = "flag", default = false, doc = "repeats one batch: excludes the cost of data loading"},
   {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16", "fp16", "tf32"},
@@ -47,7 +51,8 @@ local function listen(run, o)
       seen.counters = core.counters()
       if o.ops then core.sys.profile.start() end
     end
-    if nth >= 0 and nth % length == 0 then core.mark(nth / length) end -- in the device's own time: a GPU still works when the host goes on
+    -- in the device's own time: a GPU still works when the host goes on
+    if nth >= 0 and nth % length == 0 then core.mark(nth / length) end
     if nth > 0 then seen.images = seen.images + run.step_images * sync.size() end
     run.step_images = 0
     if nth == o.steps then
@@ -80,12 +85,13 @@ local function figures(run, o, seen, path)
   local w = core.sys.walls()
   return {
     sandbox = {raised = w.raised, landlock = w.files, seccomp = w.calls, jit = not w.raised or w.jit},
-    recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step, step_ms = 1000 * step,
-    images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
+    recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step,
+    step_ms = 1000 * step, images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
-    precision = run:precision() or precision_counts.lowest(run.step_products), batch = per_step, threads = core.sys.threads(),
-    workers = workers(run), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks or nil,
-    captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed, products = run.step_products,
+    precision = run:precision() or precision_counts.lowest(run.step_products), batch = per_step,
+    threads = core.sys.threads(), workers = workers(run), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks
+    or nil, captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed,
+      products = run.step_products,
     own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
 end
@@ -119,7 +125,8 @@ local function main(job)
   if o.steps < 1 or o.warmup < 1 then core.error{code = "value", message = "--steps and --warmup are at least 1"} end
   o.blocks = o.blocks or o.steps
   if o.blocks < 1 or o.steps % o.blocks ~= 0 then
-    core.error{code = "value", message = ("--steps=%g are not --blocks=%g of the same length"):format(o.steps, o.blocks)}
+    core.error{code = "value", message = ("--steps=%g are not --blocks=%g of the same length"):format(o.steps,
+      o.blocks)}
   end
   if o.steps > 4000 then core.error{code = "value", message = ("--steps is at most 4000, not %d"):format(o.steps)} end
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
@@ -136,7 +143,8 @@ local function main(job)
   local ended = recipe.execute(job, {mode = "bench", args = rest, quiet = true, fixed = o.fixed})
   core.sys.mute(false)
   if ended then
-    core.error{code = "state", message = ("%s ended after %d steps; bench wanted %d to warm up and %d to measure"):format(
+    core.error{code = "state", message =
+      ("%s ended after %d steps; bench wanted %d to warm up and %d to measure"):format(
       job.recipe, run.steps, o.warmup, o.steps)}
   end
   local f = figures(run, o, seen, job.recipe)

@@ -1,9 +1,9 @@
 -- bench_ab.lua: `capl bench RECIPE --ab KEY=A,B`: the recipe with other settings, measured turn by turn: A, B, A, B …
 --
 -- Each arm is a process of its own that stays, warmed up, for the whole comparison; one of them works at a time. What
--- changes slowly on a machine (heat, clocks, other users) then changes all arms alike: the ratio of an arm to the first is
--- taken round by round, and what is told is the median of these ratios with an interval that assumes nothing of how times
--- are distributed (bench_stats.lua).
+-- changes slowly on a machine (heat, clocks, other users) then changes all arms alike: the ratio of an arm to the first
+-- is taken round by round, and what is told is the median of these ratios with an interval that assumes nothing of how
+-- times are distributed (bench_stats.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -164,14 +164,17 @@ local function figures(arm, first, miss)
   for i, r in ipairs(rounds) do rates[i] = rate(r) end
   local energy, other = sum(rounds, "energy_wh"), arm ~= first
   local out = {
-    name = arm.name, settings = arm.settings, images_per_s = stats.spread(rates), step_ms = step_times(rounds), rounds = rates,
+    name = arm.name, settings = arm.settings, images_per_s = stats.spread(rates), step_ms = step_times(rounds),
+    rounds = rates,
     ratio = other and compare(rate, arm, first, miss) or nil, -- of images per second
     step_ratio = other and compare(pace, arm, first, miss) or nil, -- of the median step's
     products = rounds[#rounds].products, captured = rounds[#rounds].captured,
     wh_per_1000_images = energy and 1000 * energy / sum(rounds, "images") or nil,
     estimated = energy and {"wh_per_1000_images"} or nil, -- all other figures are measured
   }
-  for _, key in ipairs{"wait", "cpu", "cpu_power_w", "power_w", "utilization", "throttled"} do out[key] = mean(rounds, key) end
+  for _, key in ipairs{"wait", "cpu", "cpu_power_w", "power_w", "utilization", "throttled"} do
+    out[key] = mean(rounds, key)
+  end
   for _, key in ipairs{"temperature_c", "memory_used", "tensor_bytes", "rss"} do out[key] = most(rounds, key) end
   return out
 end
@@ -194,8 +197,8 @@ local function result(job, o, arms)
   for i, arm in ipairs(arms) do list[i] = figures(arm, first, MISS / (#arms - 1)) end
   return {
     recipe = job.recipe, version = core.version(), device = first.ready.device, backend = first.ready.description,
-    gpu = first.ready.gpu, threads = first.ready.threads, rounds = o.rounds, steps = o.steps, warmup = o.warmup, fixed = o.fixed,
-    arms = list, confidence = 1 - MISS, notes = notes(arms),
+    gpu = first.ready.gpu, threads = first.ready.threads, rounds = o.rounds, steps = o.steps, warmup = o.warmup,
+    fixed = o.fixed, arms = list, confidence = 1 - MISS, notes = notes(arms),
   }
 end
 
@@ -218,7 +221,9 @@ local function teller(o)
 end
 
 local function check(o)
-  if o.ops or o.augment or o.logging then core.fail("--ab compares whole steps: leave --ops, --augment and --logging out") end
+  if o.ops or o.augment or o.logging then
+    core.fail("--ab compares whole steps: leave --ops, --augment and --logging out")
+  end
 end
 
 --- Compares.

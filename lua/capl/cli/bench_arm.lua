@@ -1,8 +1,9 @@
--- bench_arm.lua: one arm of `capl bench --ab`, a process of its own: warms up, then measures a round whenever it is told to.
+-- bench_arm.lua: one arm of `capl bench --ab`, a process of its own: warms up, then measures a round whenever it is
+-- told to.
 --
--- It is told through files in a folder that both share: NAME.go appears, with what to do; the answer is NAME.ready after
--- the warm-up and NAME.round for each round. Between two rounds it sleeps. The first steps of a round are not measured: the
--- loader has made batches ahead meanwhile, which would make data look cheaper than it is.
+-- It is told through files in a folder that both share: NAME.go appears, with what to do; the answer is NAME.ready
+-- after the warm-up and NAME.round for each round. Between two rounds it sleeps. The first steps of a round are not
+-- measured: the loader has made batches ahead meanwhile, which would make data look cheaper than it is.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -65,8 +66,8 @@ function Arm:ready()
     values[s.key] = s.value
     if not s.read then unread[#unread + 1] = s.key end
   end
-  self:answer("ready", {device = core.device(), description = core.device_info(core.device()).description, unread = unread,
-    values = values, gpu = self.machine:gpu(), rss = core.sys.rss(), threads = core.sys.threads(),
+  self:answer("ready", {device = core.device(), description = core.device_info(core.device()).description,
+    unread = unread, values = values, gpu = self.machine:gpu(), rss = core.sys.rss(), threads = core.sys.threads(),
     card_free = memory.card_free, card_held = memory.card_total and memory.live + memory.cached + memory.captured})
 end
 
@@ -116,7 +117,8 @@ local function main(job, o, words)
   core.sys.mute(false)
   self.machine:close()
   if ended then
-    core.error{code = "state", message = ("%s ended after %d steps, before all rounds were measured"):format(job.recipe, run.steps),
+    core.error{code = "state", message = ("%s ended after %d steps, before all rounds were measured"):format(job.recipe,
+      run.steps),
       hint = "fewer --rounds or --steps, or a longer run"}
   end
 end

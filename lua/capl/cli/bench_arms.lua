@@ -16,7 +16,8 @@ local function read_axis(text)
     values[#values + 1] = value
   end
   if #values < 2 then
-    core.fail(("--ab %s has one value; there is nothing to compare it with"):format(text), "such as --ab precision=fp32,bf16")
+    core.fail(("--ab %s has one value; there is nothing to compare it with"):format(text),
+      "such as --ab precision=fp32,bf16")
   end
   return key, values
 end
@@ -60,7 +61,8 @@ return function(asked, words)
   local axes, at, count, arms = read_axes(asked, words), {}, 1, {}
   for i, axis in ipairs(axes) do at[i], count = 1, count * #axis.values end
   if count > MOST then
-    core.fail(("these are %d variants, and at most %d can be compared"):format(count, MOST), "compare fewer values at a time")
+    core.fail(("these are %d variants, and at most %d can be compared"):format(count, MOST),
+      "compare fewer values at a time")
   end
   repeat arms[#arms + 1] = arm_at(axes, at) until not advance(axes, at)
   return arms

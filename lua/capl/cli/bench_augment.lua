@@ -1,7 +1,8 @@
--- bench_augment.lua: `capl bench --augment RECIPE`: how fast the recipe's training batches are made, by threads and by device.
+-- bench_augment.lua: `capl bench --augment RECIPE`: how fast the recipe's training batches are made, by threads and by
+-- device.
 --
--- Its own train loader, options and all, is made anew for each row; nothing trains. The clock stops when the last batch is
--- there, on a device too. Of a schedule the last stage counts.
+-- Its own train loader, options and all, is made anew for each row; nothing trains. The clock stops when the last batch
+-- is there, on a device too. Of a schedule the last stage counts.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -67,7 +68,8 @@ end
 local function device_row(loader, device, o)
   if not device:match("^cuda") then
     local info, why = core.device_info("cuda")
-    return {name = "device", why = info and "the recipe's device is " .. device or (why:gsub("^device cuda is not available: ", ""))}
+    return {name = "device", why = info and "the recipe's device is " .. device
+      or (why:gsub("^device cuda is not available: ", ""))}
   end
   core.device(device)
   return row(loader, device, remade(loader, {}), o)
@@ -78,7 +80,8 @@ local function rows(loader, o)
   local device, out = core.device(), {}
   core.device("cpu")
   for _, threads in ipairs(THREADS) do
-    out[#out + 1] = row(loader, ("%d thread%s"):format(threads, threads == 1 and "" or "s"), remade(loader, {workers = threads}), o)
+    out[#out + 1] = row(loader, ("%d thread%s"):format(threads, threads == 1 and "" or "s"),
+      remade(loader, {workers = threads}), o)
   end
   out[#out + 1] = device_row(loader, device, o)
   return out
@@ -87,8 +90,8 @@ end
 local function title(loader)
   local box, values = loader.source.box, loader.box:stage_at(0)
   if loader.schedule then values = loader.box:stage_values(#loader.schedule.stages) end
-  return ("%d x %d x %d x %d u8 -> %s, %s"):format(loader.batch, box:channels(), box:height(), box:width(), loader.dtype,
-    show.values(values))
+  return ("%d x %d x %d x %d u8 -> %s, %s"):format(loader.batch, box:channels(), box:height(), box:width(),
+    loader.dtype, show.values(values))
 end
 
 local function line(r)
@@ -101,7 +104,8 @@ local function table_of(list, loader, o, path)
   local lines = {path .. ": " .. show.wrapped(title(loader), 100, "  "),
     ("  %-11s %9s %9s %11s"):format("", "ms/batch", "s/epoch", "samples/s")}
   for _, r in ipairs(list) do lines[#lines + 1] = line(r) end
-  lines[#lines + 1] = ("  %d batches after %d to warm up; this process may use %d processors"):format(o.steps, o.warmup, core.sys.cpus())
+  lines[#lines + 1] = ("  %d batches after %d to warm up; this process may use %d processors"):format(o.steps, o.warmup,
+    core.sys.cpus())
   return table.concat(lines, "\n") .. "\n"
 end
 
@@ -110,8 +114,8 @@ function bench_augment.run(job, o, rest)
   local loader = recipe.train_loader(job, {mode = "bench", args = rest, quiet = true})
   local list = rows(loader, o)
   if o.json then
-    core.sys.out(core.json_encode({recipe = job.recipe, version = core.version(), what = title(loader), steps = o.steps, warmup = o.warmup,
-      processors = core.sys.cpus(), rows = list}, true) .. "\n")
+    core.sys.out(core.json_encode({recipe = job.recipe, version = core.version(), what = title(loader), steps = o.steps,
+      warmup = o.warmup, processors = core.sys.cpus(), rows = list}, true) .. "\n")
   else
     core.sys.out(table_of(list, loader, o, job.recipe))
   end

@@ -1,8 +1,9 @@
 -- bench_logging.lua: `capl bench --logging RECIPE`: thread CPU time a step that a run spends on telling and writing.
 --
--- The recipe runs to its end, as it would without bench, but speaks to nobody. Counted are the calls of the progress line (as
--- on a terminal), the time split, the curve's points with all files they go to, evaluations' lines and reading the monitor;
--- the sampler's own thread is what other threads took, if the recipe has neither workers nor compute threads.
+-- The recipe runs to its end, as it would without bench, but speaks to nobody. Counted are the calls of the progress
+-- line (as on a terminal), the time split, the curve's points with all files they go to, evaluations' lines and reading
+-- the monitor; the sampler's own thread is what other threads took, if the recipe has neither workers nor compute
+-- threads.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -12,7 +13,8 @@ local recipe = require "cli.execute"
 local bench_logging = {}
 
 local function print_figures(f)
-  core.sys.out(("%s: %.2f us of thread CPU time a step for telling and writing, over %d steps\n"):format(f.recipe, f.us, f.steps))
+  core.sys.out(("%s: %.2f us of thread CPU time a step for telling and writing, over %d steps\n"):format(f.recipe, f.us,
+    f.steps))
   for _, entry in ipairs(f.by) do
     core.sys.out(("  %-10s %7.2f us a step, %.3f calls\n"):format(entry.name, entry.us, entry.calls))
   end

@@ -27,10 +27,11 @@ function Machine:figures(seconds)
   local wait = (self.run:waited() - self.waited) / (core.clock() - self.clock)
   self.sampler:sample()
   local _, mean, _, most = self.sampler:take(self.window)
-  return {wait = wait, cpu = mean.cpu, cpu_power_w = mean.cpu_power_w, power_w = mean.power_w, utilization = mean.utilization,
-    throttled = mean.throttled, memory_used = most.memory_used, temperature_c = most.temperature_c,
-    sm_mhz = mean.sm_mhz, memory_mhz = mean.memory_mhz,
-    energy_wh = mean.power_w and mean.power_w * seconds / 3600, tensor_bytes = core.memory().peak, rss = core.sys.peak_rss()}
+  return {wait = wait, cpu = mean.cpu, cpu_power_w = mean.cpu_power_w, power_w = mean.power_w,
+    utilization = mean.utilization, throttled = mean.throttled, memory_used = most.memory_used,
+    temperature_c = most.temperature_c, sm_mhz = mean.sm_mhz, memory_mhz = mean.memory_mhz,
+    energy_wh = mean.power_w and mean.power_w * seconds / 3600, tensor_bytes = core.memory().peak,
+    rss = core.sys.peak_rss()}
 end
 
 --- The GPU's name, nil without.

@@ -94,8 +94,8 @@ end
 function bench_ops.table_by_op(sums, step_ms)
   local lines = {("%-24s %6s %8s %6s %8s %6s"):format("op, all layers", "calls", "ms", "share", "MB", "floor")}
   for _, s in ipairs(sums) do
-    lines[#lines + 1] = ("%-24s %6.1f %8.3f %5.1f%% %8.2f %5.0f%%"):format(s.op, s.calls, s.ms, 100 * s.ms / step_ms, s.mb,
-      100 * s.floor_ms / s.ms)
+    lines[#lines + 1] = ("%-24s %6.1f %8.3f %5.1f%% %8.2f %5.0f%%"):format(s.op, s.calls, s.ms, 100 * s.ms / step_ms,
+      s.mb, 100 * s.floor_ms / s.ms)
   end
   return table.concat(lines, "\n") .. "\n"
 end

@@ -34,8 +34,8 @@ local function at_most(k, n)
   return sum
 end
 
---- An interval that holds the true median of what the list was drawn from: between two values of the list, by how likely
--- so many draws lie on one side of it. nil when the list is too short to say so.
+--- An interval that holds the true median of what the list was drawn from: between two values of the list, by how
+-- likely so many draws lie on one side of it. nil when the list is too short to say so.
 -- in  miss: the chance that it does not hold it, 0.05
 function stats.interval(list, miss)
   local s, n, k = sorted(list), #list, 0

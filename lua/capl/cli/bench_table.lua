@@ -85,13 +85,16 @@ local function place(found) return ("%s (%s)"):format(found.device, found.gpu or
 --- found: of bench_ab; fewest: rounds for which there are intervals
 return function(found, fewest)
   local lines = {
-    ("%s on %s: %s of %s, turn by turn, after %s to warm up"):format(found.recipe, place(found), plural(found.rounds, "round"),
+    ("%s on %s: %s of %s, turn by turn, after %s to warm up"):format(found.recipe, place(found),
+    plural(found.rounds, "round"),
       plural(found.steps, "step"), plural(found.warmup, "step")),
     layout(speed, found.arms), "", layout(means, found.arms), "",
     ("ratio: images/s over those of the first variant, median of the rounds; with a %.0f %% confidence interval%s"):format(
       100 * found.confidence, #found.arms > 2 and ", all of them together" or ""),
   }
-  if found.rounds < fewest then lines[#lines + 1] = ("%d rounds and more give intervals: --rounds=%d"):format(fewest, fewest) end
+  if found.rounds < fewest then
+    lines[#lines + 1] = ("%d rounds and more give intervals: --rounds=%d"):format(fewest, fewest)
+  end
   local estimated = false
   for _, arm in ipairs(found.arms) do estimated = estimated or arm.estimated ~= nil end
   lines[#lines + 1] = "everything is measured" .. (estimated and ", but * is estimated: mean power times time" or "")

@@ -1,4 +1,5 @@
--- check.lua: `capl check RECIPE`: the recipe's first step on device meta, where tensors have shapes but no numbers; with
+-- check.lua: `capl check RECIPE`: the recipe's first step on device meta, where tensors have shapes but no numbers;
+-- with
 -- --ranks=N what the recipe would do on N GPUs, too.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -45,9 +46,9 @@ local function print_json(run, path)
   table.sort(modules)
   table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
-  core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures, peak_bytes = core.memory("meta").peak,
-    batch = run.input_shape and run.input_shape[1], expected = expect.said(run), modules = modules, read = read,
-    data = facts.data(run.loaders),
+  core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures,
+    peak_bytes = core.memory("meta").peak, batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
+    modules = modules, read = read, data = facts.data(run.loaders),
     parameters = run.model and run.model:parameter_count()} .. "\n")
 end
 

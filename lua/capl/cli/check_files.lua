@@ -1,4 +1,5 @@
--- check_files.lua: for `capl check`: reads every image file of the recipe's loaders once, before hours are spent on them.
+-- check_files.lua: for `capl check`: reads every image file of the recipe's loaders once, before hours are spent on
+-- them.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -21,8 +22,8 @@ local function refuse(bad, source)
   for i = 2, math.min(SHOWN, #bad) do more[#more + 1] = bad[i].message end
   if #bad > SHOWN then more[#more + 1] = ("and %d more"):format(#bad - SHOWN) end
   core.error{
-    code = "format", message = ("%d of %d files cannot be read; the first: %s"):format(#bad, source:count(), bad[1].message),
-    context = #more > 0 and table.concat(more, "\n") or nil,
+    code = "format", message = ("%d of %d files cannot be read; the first: %s"):format(#bad, source:count(),
+    bad[1].message), context = #more > 0 and table.concat(more, "\n") or nil,
     hint = 'repair or remove them, or let the loader take others in their place: on_error = "skip"',
   }
 end

@@ -1,4 +1,5 @@
--- completion.lua: `capl completion bash|zsh`: prints the script with which a shell completes commands, options and files.
+-- completion.lua: `capl completion bash|zsh`: prints the script with which a shell completes commands, options and
+-- files.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -33,7 +34,9 @@ autoload -U +X bashcompinit && bashcompinit
 
 local function options_of(command)
   local words = {}
-  for i, option in ipairs(page.of(command).options) do words[i] = "--" .. option.name .. (option.type == "flag" and "" or "=") end
+  for i, option in ipairs(page.of(command).options) do
+    words[i] = "--" .. option.name .. (option.type == "flag" and "" or "=")
+  end
   return table.concat(words, " ")
 end
 

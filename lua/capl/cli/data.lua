@@ -10,14 +10,16 @@ local files = require "data.files"
 local options = require "cli.options"
 
 local spec = {
-  {name = "val", type = "text", value = "SOURCE", doc = "check: a second set that must have no image in common with the first"},
+  {name = "val", type = "text", value = "SOURCE",
+  doc = "check: a second set that must have no image in common with the first"},
   {name = "out", type = "text", value = "DIR", doc = "pack: folder of the LMDB database to write"},
   {name = "charset", type = "text", value = "CHARS", doc = "check: the charset, ranges allowed"},
   {name = "length", type = "number", from = 1, to = 32, doc = "check: maximum length of a label (32)"},
   {name = "label", type = "text", value = "RULE",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, none, auto (auto)"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: number of examples per problem"},
-  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
+  {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(),
+  default_doc = "one per processor",
     doc = "that read files"},
 }
 
@@ -25,7 +27,8 @@ local function is_folder(path) return core.sys.kind(path) == "folder" and not co
 
 --- A set with its texts. Labels are held against a charset only where one is given.
 local function open(path, o)
-  if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels") end
+  if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels")
+    end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
   local size = {width = 1, height = 1} -- files may have any size here; nothing is read as a sample
   if o.charset then
@@ -35,7 +38,8 @@ local function open(path, o)
   end
   local source = data.open(path, size)
   source.rule = o.label ~= "none" and o.label or nil
-  source.unlabelled = source.by_name and o.label ~= "none" and files.read_texts(source, o.label or "any") < source:count()
+  source.unlabelled = source.by_name and o.label ~= "none"
+    and files.read_texts(source, o.label or "any") < source:count()
   return source
 end
 
@@ -88,8 +92,8 @@ function jobs.pack(path, o)
   check_texts(source, o)
   check_readable(source, o)
   source.box:pack(o.out)
-  core.sys.out(("%s: %s%s in %.1f s\n"):format(o.out, count.of(source:count(), "image"), source:text(0) and " with labels" or "",
-    core.clock() - started))
+  core.sys.out(("%s: %s%s in %.1f s\n"):format(o.out, count.of(source:count(), "image"), source:text(0)
+    and " with labels" or "", core.clock() - started))
   return 0
 end
 
@@ -109,6 +113,7 @@ end
 
 return {main = main, options = spec, examples = {
   {"capl data stat captchas", "statistics: sizes, lengths, characters, formats"},
-  {"capl data check captchas --val=others", "finds broken files, invalid names, and duplicates within and between two sets"},
+  {"capl data check captchas --val=others",
+  "finds broken files, invalid names, and duplicates within and between two sets"},
   {"capl data pack captchas --out=captchas.lmdb", "writes one database"},
 }}

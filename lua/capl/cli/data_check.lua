@@ -50,7 +50,8 @@ local function sizes(r, source, scan)
     end
   end
   if n < 2 then return end
-  r.lines[#r.lines + 1] = ("  of %d sizes, such as %s and %s px: data.folder reads them with resize = true, or a height and widths"):format(
+  r.lines[#r.lines + 1] = ("  of %d sizes, such as %s and %s px: data.folder reads them with resize = true, or a " ..
+    "height and widths"):format(
     n, first, other)
 end
 
@@ -113,7 +114,8 @@ local function rare_texts(r, source)
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     if text and length_of(text) ~= usual then
-      r.lines[#r.lines + 1] = ("  note: %d of %d labels have another length than most, which is %d, such as %s (%s)"):format(
+      r.lines[#r.lines + 1] = ("  note: %d of %d labels have another length than most, which is %d, such as %s " ..
+        "(%s)"):format(
         n - lengths[usual], n, usual, source:name(i), text)
       return
     end
@@ -130,7 +132,8 @@ end
 local function pair_of(pairs_found, source, first_source)
   return function(i)
     local id, first = pairs_found[2 * i - 1], pairs_found[2 * i]
-    return ("%s = %s"):format(labelled(source, id, first_source:text(first)), labelled(first_source, first, source:text(id)))
+    return ("%s = %s"):format(labelled(source, id, first_source:text(first)),
+      labelled(first_source, first, source:text(id)))
   end
 end
 
@@ -151,7 +154,8 @@ local function check_one(source, scan, shown)
   copies(r, source, scan)
   sizes(r, source, scan)
   local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),
-    r.found == 0 and "nothing found" or bad == 0 and "all can be read" or ("%d can be read"):format(source:count() - bad))
+    r.found == 0 and "nothing found" or bad == 0 and "all can be read"
+    or ("%d can be read"):format(source:count() - bad))
   return r.found, head, r.lines
 end
 
@@ -160,7 +164,8 @@ local function check_both(train, train_scan, val, val_scan, shown)
   local bytes, pixels = train_scan:same(val_scan, false), train_scan:same(val_scan, true)
   r:add("in both, byte by byte", #bytes / 2, pair_of(bytes, val, train))
   r:add("in both, in other bytes", #pixels / 2, pair_of(pixels, val, train))
-  return r.found, ("%s and %s: %s"):format(train.dir, val.dir, r.found == 0 and "no image is in both" or "overlap"), r.lines
+  return r.found, ("%s and %s: %s"):format(train.dir, val.dir, r.found == 0 and "no image is in both" or "overlap"),
+    r.lines
 end
 
 local function append(lines, found, head, more)

@@ -96,7 +96,8 @@ local function spread(t)
   local order = by_count(t)
   local most, least = order[1], order[#order]
   if t.count[most] == t.count[least] then return (#order > 1 and "each " or "") .. count.of(t.count[most], "time") end
-  return ("each %.1f times on average, from %d (%s) to %d (%s)"):format(t.total / #order, t.count[least], least, t.count[most], most)
+  return ("each %.1f times on average, from %d (%s) to %d (%s)"):format(t.total / #order, t.count[least], least,
+    t.count[most], most)
 end
 
 --- Counts in columns, sorted by name.
@@ -163,7 +164,8 @@ function stat.lines(source, scan)
   end
   local left_out, example = source.box:left_out()
   if left_out > 0 then
-    lines[#lines + 1] = line("not read", ("%d of other kinds, such as %s/%s; convert them to PNG"):format(left_out, source.dir, example))
+    lines[#lines + 1] = line("not read",
+      ("%d of other kinds, such as %s/%s; convert them to PNG"):format(left_out, source.dir, example))
   end
   if source.names then lines[#lines + 1] = line("names", source.names) end
   label_lines(lines, count_labels(source), source:count())

@@ -1,4 +1,5 @@
--- decoding.lua: the options of predict, eval and verify: on what a model runs, and how texts are read from what it says.
+-- decoding.lua: the options of predict, eval and verify: on what a model runs, and how texts are read from what it
+-- says.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -8,11 +9,11 @@ local decoding = {}
 
 local BEAM = 16
 
-decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = devices.choices(), default = "cpu",
-  doc = "cpu, cuda, cuda:1 or auto: a GPU if one works"}
+decoding.device = {name = "device", type = "text", value = "DEVICE", open = true, choices = devices.choices(),
+  default = "cpu", doc = "cpu, cuda, cuda:1 or auto: a GPU if one works"}
 
-decoding.precision = {name = "precision", type = "text", value = "TYPE", open = true, choices = {"auto", "fp32", "bf16"},
-  default = "auto", doc = "auto, fp32 or bf16"}
+decoding.precision = {name = "precision", type = "text", value = "TYPE", open = true,
+  choices = {"auto", "fp32", "bf16"}, default = "auto", doc = "auto, fp32 or bf16"}
 
 --- For a command's list of options.
 decoding.options = {
@@ -37,7 +38,9 @@ local function lengths(text)
 end
 
 local function beam_of(o)
-  if o.decode and o.decode ~= "greedy" and o.decode ~= "beam" then core.fail(("--decode is greedy or beam, not '%s'"):format(o.decode)) end
+  if o.decode and o.decode ~= "greedy" and o.decode ~= "beam" then
+    core.fail(("--decode is greedy or beam, not '%s'"):format(o.decode))
+  end
   if o.decode == "greedy" and o.beam then core.fail("--beam is for --decode=beam, and --decode=greedy was given") end
   if o.decode == "beam" or o.beam then return o.beam or BEAM end
   return 0

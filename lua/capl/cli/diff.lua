@@ -29,7 +29,8 @@ local function heads(a, b)
   local rows = {}
   for i, r in ipairs{a, b} do
     local recipe = value.text(r.settings, "recipe") or "-"
-    rows[i] = {i == 1 and "a" or "b", r.path, r.state, recipe:match("[^/]+$") or recipe, value.text(r.settings, "started")}
+    rows[i] = {i == 1 and "a" or "b", r.path, r.state, recipe:match("[^/]+$") or recipe,
+      value.text(r.settings, "started")}
   end
   for _, line in ipairs(screen.lines(rows, 5)) do say(line) end
 end
@@ -48,7 +49,8 @@ local function count_text(count) return count and html.number(count) .. " sample
 local function data_line(d)
   if d.same then return {d.role, "the same", ("%s, hash %s"):format(count_text(d.a_count), d.a)} end
   if d.same == false then
-    return {d.role, "DIFFERENT", ("a: %s, hash %s; b: %s, hash %s"):format(count_text(d.a_count), d.a, count_text(d.b_count), d.b)}
+    return {d.role, "DIFFERENT", ("a: %s, hash %s; b: %s, hash %s"):format(count_text(d.a_count), d.a,
+      count_text(d.b_count), d.b)}
   end
   return {d.role, "not known", ("a: %s; b: %s"):format(d.a or "no hash", d.b or "no hash")}
 end
@@ -89,7 +91,9 @@ local function figure_lines(c)
   if #c.figures == 0 then return say("figures: none that both runs have") end
   say(("figures (%s)"):format(c.role))
   local rows = {{"", "a", "b", "b - a"}}
-  for i, f in ipairs(c.figures) do rows[i + 1] = {curves.name_of(f.key), figure_text(f, "a"), figure_text(f, "b"), verdict(f)} end
+  for i, f in ipairs(c.figures) do
+    rows[i + 1] = {curves.name_of(f.key), figure_text(f, "a"), figure_text(f, "b"), verdict(f)}
+  end
   say_table(rows, 4)
   if same_images(c) == false then say("  note: the runs were tested on different images") end
 end
@@ -156,7 +160,9 @@ end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "diff"})
-  if #words ~= 2 then core.error{code = "value", message = "capl diff takes the folders of two runs; usage: " .. job.usage} end
+  if #words ~= 2 then
+    core.error{code = "value", message = "capl diff takes the folders of two runs; usage: " .. job.usage}
+  end
   local a, b = folder.read(words[1]), folder.read(words[2])
   local c = compare.runs(a, b)
   local path = #c.columns > 0 and picture_path(o, a, b) or nil
@@ -167,7 +173,9 @@ local function main(job)
   data_lines(c.data)
   differing("facts of the model", c.model)
   differing("facts of the machine", c.machine)
-  if c.versions.a ~= c.versions.b then say(("capl: a %s, b %s"):format(c.versions.a or "not known", c.versions.b or "not known")) end
+  if c.versions.a ~= c.versions.b then
+    say(("capl: a %s, b %s"):format(c.versions.a or "not known", c.versions.b or "not known"))
+  end
   figure_lines(c)
   curve_lines(c)
   if path then say("picture: " .. path) end

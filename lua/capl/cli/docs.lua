@@ -7,13 +7,15 @@ local options = require "cli.options"
 
 local spec = {
   {name = "write", type = "text", value = "DIR", doc = "writes a page for each library and class to this folder"},
-  {name = "json", type = "flag", default = false, doc = "prints all names, or the given one, as a JSON list, for editors"},
+  {name = "json", type = "flag", default = false,
+  doc = "prints all names, or the given one, as a JSON list, for editors"},
 }
 
 -- What is known of a name without what only the prompt's page needs.
 local function plain(record)
-  return {name = record.name, kind = record.kind, signature = record.signature, text = record.text, summary = record.summary,
-    options = record.options, examples = record.examples, see = record.see, file = record.file, line = record.line}
+  return {name = record.name, kind = record.kind, signature = record.signature, text = record.text,
+    summary = record.summary, options = record.options, examples = record.examples, see = record.see,
+    file = record.file, line = record.line}
 end
 
 local function print_json(name)

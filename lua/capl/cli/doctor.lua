@@ -1,4 +1,5 @@
--- doctor.lua: `capl doctor RECIPE|RUN`: looks at a recipe before training, or at the files of a run, and says what to write.
+-- doctor.lua: `capl doctor RECIPE|RUN`: looks at a recipe before training, or at the files of a run, and says what to
+-- write.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -25,8 +26,8 @@ end
 -- o: options of train.fit; nil for a loop of the recipe's own, of which seen tells.
 local function context_of(job, o, seen)
   local run = job.run
-  local ctx = doctor.context{run = run, o = o, seen = seen, loaders = loaders_by_role(run), path = job.recipe, text = run.text,
-    model = o and o.model or run.model}
+  local ctx = doctor.context{run = run, o = o, seen = seen, loaders = loaders_by_role(run), path = job.recipe,
+    text = run.text, model = o and o.model or run.model}
   if o then
     ctx.loaders = {train = o.train, val = o.val, test = o.test or ctx.loaders.test}
     local next_batch = snapshot.batches(o.train)
@@ -56,8 +57,9 @@ local function of_recipe(job, o, rest)
   core.sys.mute(false)
   if not ctx and seen.steps > 0 then look(nil) end
   if not ctx then
-    core.error{code = "state", message = job.recipe .. " ended without train.fit and without a step, so there is nothing to check",
-      hint = "a step ends with opt:step() or opt:backward_step(loss)"}
+    core.error{code = "state", message = job.recipe
+      .. " ended without train.fit and without a step, so there is nothing to check",
+        hint = "a step ends with opt:step() or opt:backward_step(loss)"}
   end
   return ctx
 end
@@ -91,13 +93,14 @@ local function print_findings(title, findings)
     out(("%-8s %-18s %s\n"):format(f.severity, f.rule, f.text))
     local marked = f.severity ~= "ok" and f.severity ~= "skipped"
     if marked and (f.where or f.write) then
-      out(("%27s %s%s%s\n"):format("", f.where or "", f.where and f.write and ": " or "", f.write and "write " .. f.write or ""))
+      out(("%27s %s%s%s\n"):format("", f.where or "", f.where and f.write and ": " or "", f.write
+        and "write " .. f.write or ""))
     end
   end
   local n = doctor.count(findings)
   local function of(count, word) return ("%d %s%s"):format(count, word, count == 1 and "" or "s") end
-  out(("%s: %s, %s, %s, %d ok, %d not checked\n"):format(title, of(n.error, "error"), of(n.warning, "warning"), of(n.note, "note"),
-    n.ok, n.skipped))
+  out(("%s: %s, %s, %s, %d ok, %d not checked\n"):format(title, of(n.error, "error"), of(n.warning, "warning"),
+    of(n.note, "note"), n.ok, n.skipped))
 end
 
 local function main(job)
@@ -108,13 +111,15 @@ local function main(job)
     ctx, title = of_recipe(job, o, rest), job.recipe
   else
     if #words ~= 1 or rest[1] then
-      core.error{code = "value", message = "capl doctor takes one recipe, or the folder of one run; usage: " .. job.usage}
+      core.error{code = "value", message = "capl doctor takes one recipe, or the folder of one run; usage: "
+        .. job.usage}
     end
     ctx, title = of_run(words[1])
   end
   local n = doctor.count(ctx.findings)
   if o.json then
-    core.sys.out(core.json_encode({of = title, errors = n.error, warnings = n.warning, findings = ctx.findings}, true) .. "\n")
+    core.sys.out(core.json_encode({of = title, errors = n.error, warnings = n.warning, findings = ctx.findings}, true)
+      .. "\n")
   else
     print_findings(title, ctx.findings)
   end

@@ -1,5 +1,5 @@
--- environment.lua: what the environment says of runs and of the terminal: read once, when a command or the prompt begins. The
--- library itself asks no environment.
+-- environment.lua: what the environment says of runs and of the terminal: read once, when a command or the prompt
+-- begins. The library itself asks no environment.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -15,10 +15,10 @@ local spec = decoding.add_to {
     doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database"},
   {name = "label", type = "text", value = "PATTERN",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (auto)"},
-  {name = "errors", type = "text", value = "FILE", doc = "output file for wrong predictions: path, label, text, confidence"},
+  {name = "errors", type = "text", value = "FILE",
+  doc = "output file for wrong predictions: path, label, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
-  decoding.device,
-  decoding.precision,
+  decoding.device, decoding.precision,
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
@@ -48,15 +48,18 @@ local function refuse_bad_labels(source, info)
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
     hint = source.by_name and ("--label=PATTERN is a Lua pattern with one capture; names are read as %s here"):format(
       guess.name(source.label or "^(.-)_")) or
-      ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters", source.charset)}
+      ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters",
+      source.charset)}
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info)
-  local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length -- a text of another length is a wrong one, no bad label
+  -- a text of another length is a wrong one, no bad label
+  local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length
   local label = o.label or "auto" -- as recipes read names
-  local source = data.open(o.data, {label = label, charset = without_ranges(info.charset), length = any, widths = info.widths,
-    width = not info.widths and info.width or nil, height = info.height, channels = info.channels})
+  local source = data.open(o.data,
+    {label = label, charset = without_ranges(info.charset), length = any, widths = info.widths, width = not info.widths
+    and info.width or nil, height = info.height, channels = info.channels})
   if o.label and not source.by_name then
     core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
   end
@@ -83,7 +86,8 @@ local function read_all(model, source, sizes)
       files.count_size(sizes, reading)
       meter:count(reading.text, text, reading.confidence, done + i - 1)
       if reading.text ~= text then
-        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text, reading.confidence)
+        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text,
+          reading.confidence)
       end
     end
     done = done + #readings
@@ -138,5 +142,6 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl eval runs/mine/best.capl --data=captchas --errors=wrong.tsv", "prints the accuracy, and lists wrong predictions"},
+  {"capl eval runs/mine/best.capl --data=captchas --errors=wrong.tsv",
+  "prints the accuracy, and lists wrong predictions"},
 }}

@@ -38,7 +38,8 @@ function files.sizes(info)
   return {width = info.width, height = info.height, widths = info.widths, count = 0, n = 0, by_size = {}}
 end
 
--- Whether an image is as the model reads it. One of several widths keeps its own, unless it is squeezed into the widest.
+-- Whether an image is as the model reads it. One of several widths keeps its own, unless it is squeezed into the
+-- widest.
 local function as_it_is(sizes, reading)
   if reading.height ~= sizes.height then return false end
   return sizes.widths and reading.width <= sizes.width or reading.width == sizes.width
@@ -66,7 +67,8 @@ function files.tell_sizes(sizes)
   if #names > 3 then parts[4] = ("%d other sizes"):format(#names - 3) end
   local to = sizes.widths and ("height of %d px and at most %d px of width"):format(sizes.height, sizes.width)
     or ("%d x %d px"):format(sizes.width, sizes.height)
-  core.sys.err(("note: %d of %d images were resized to the model's %s: %s\n"):format(sizes.count, sizes.n, to, table.concat(parts, ", ")))
+  core.sys.err(("note: %d of %d images were resized to the model's %s: %s\n"):format(sizes.count, sizes.n, to,
+    table.concat(parts, ", ")))
 end
 
 return files

@@ -10,16 +10,20 @@ local spec = {
   {name = "out", type = "text", value = "DIR", doc = "output folder; created if missing; for pm25 a CSV file"},
   {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "lmdb"}, default = "png",
     doc = "png: a folder of files named by their text; lmdb: a database"},
-  {name = "preset", type = "text", value = "STYLE", default = "lepture", doc = "style of the images, see docs/captchas.md"},
+  {name = "preset", type = "text", value = "STYLE", default = "lepture",
+  doc = "style of the images, see docs/captchas.md"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
   {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
   {name = "charset", type = "text", value = "CHARS", doc = "charset, ranges allowed; default: that of the preset"},
   {name = "length", type = "text", value = "N..M", doc = "text length, 6 or 4..8; default: that of the preset"},
-  {name = "width", type = "number", doc = "px; default: that of the preset, proportional to the length if lengths vary"},
+  {name = "width", type = "number",
+  doc = "px; default: that of the preset, proportional to the length if lengths vary"},
   {name = "height", type = "number", doc = "px; default: that of the preset"},
-  {name = "font", type = "text", value = "FILE", doc = "TrueType files, separated by commas; default: those of the preset"},
+  {name = "font", type = "text", value = "FILE",
+  doc = "TrueType files, separated by commas; default: those of the preset"},
   {name = "days", type = "number", doc = "number of days, for the preset pm25 (3653)"},
-  {name = "workers", type = "number", from = 0, to = 256, default = core.sys.workers_most(), default_doc = "one per processor",
+  {name = "workers", type = "number", from = 0, to = 256, default = core.sys.workers_most(),
+  default_doc = "one per processor",
     doc = "threads"},
 }
 
@@ -40,7 +44,8 @@ end
 
 local function read_length(text)
   return read_pair(text, tonumber) or
-    core.error{code = "value", message = ("--length is a number of characters or two, as in 4..8, not '%s'"):format(text)}
+    core.error{code = "value", message =
+    ("--length is a number of characters or two, as in 4..8, not '%s'"):format(text)}
 end
 
 --- "90" -> {90, 90, 90}; "90,0,255" -> {90, 0, 255}
@@ -76,8 +81,8 @@ local function main(job)
   if scenes.run(o) then return end
   local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
-    length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font and read_fonts(o.font),
-    workers = o.workers, format = o.format,
+    length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font
+    and read_fonts(o.font), workers = o.workers, format = o.format,
   }
   for _, option in ipairs(styles) do
     if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end

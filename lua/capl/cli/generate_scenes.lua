@@ -17,7 +17,8 @@ local sources = {
 local function save(o)
   local source = sources[o.preset](o)
   data.save_scenes{source = source, dir = o.out, count = o.n, workers = o.workers}
-  return ("%d pictures (%s, %dx%d px, seed %d) in %s"):format(o.n, o.preset, source:width(), source:height(), o.seed, o.out), o.n
+  return ("%d pictures (%s, %dx%d px, seed %d) in %s"):format(o.n, o.preset, source:width(), source:height(), o.seed,
+    o.out), o.n
 end
 
 local makers = {slider = save}
@@ -65,8 +66,8 @@ local function check_preset(preset)
     if name == preset then return end
   end
   local near = core.nearest(preset, all)
-  core.error{code = "value", message = ("no preset %s%s"):format(preset, near and "; did you mean " .. near .. "?" or ""),
-    hint = "there are: " .. table.concat(all, ", ")}
+  core.error{code = "value", message = ("no preset %s%s"):format(preset, near and "; did you mean " .. near .. "?"
+    or ""), hint = "there are: " .. table.concat(all, ", ")}
 end
 
 --- Whether the preset is one of these; then it was written.

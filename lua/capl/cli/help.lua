@@ -70,7 +70,8 @@ local function name_of(word)
   local near = core.nearest(word, names)
   core.error{code = "value",
     message = ("there is no command '%s'%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
-    hint = is_recipe(word) and ("'capl %s --help' lists the settings of a recipe"):format(word) or "'capl help' lists the commands"}
+    hint = is_recipe(word) and ("'capl %s --help' lists the settings of a recipe"):format(word)
+    or "'capl help' lists the commands"}
 end
 
 -- The words without the --help by which this may have been called.

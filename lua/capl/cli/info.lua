@@ -12,16 +12,19 @@ local spec = {
 -- Variables that change what the program does, and what holds without them.
 local variables = {
   {"CAPL_DEVICE", "a GPU where there is one that works, else cpu; what device = \"auto\" means"},
-  {"CAPL_ASSUME", "the facts of this machine decide what is chosen; else those named here, for tests of capl: isa=avx2,cores=1"},
+  {"CAPL_ASSUME", "the facts of this machine decide what is chosen; else those named here, for tests of capl: " ..
+  "isa=avx2,cores=1"},
   {"CAPL_THREADS", "the number of compute threads is that of OMP_NUM_THREADS"},
   {"OMP_NUM_THREADS", "one per processor that this process may use"},
   {"CAPL_MEMORY_LIMIT", "tensors may take all memory; else a number of bytes"},
   {"CAPL_FONTS", "fonts without a path are searched in Debian's font folders; else in this folder first"},
   {"CAPL_FONT", "captchas use Debian's Noto Mono; else the path of a TrueType file"},
   {"CAPL_RUN_FOLDER", "a run makes a folder below runs; else its files go here: what capl sweep sets for its trials"},
-  {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its runs"},
+  {"CAPL_TEST", "claims about images that the user names are not judged; else they are: what capl test sets for its " ..
+  "runs"},
   {"CAPL_SWEEP", "train.fit reads its test images; else it leaves them alone: what capl sweep sets for its trials"},
-  {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script starts"},
+  {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script " ..
+  "starts"},
   {"CAPL_RECIPES", "the recipes beside the program may be named without a folder; else those of this folder"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
@@ -66,8 +69,10 @@ end
 local function wall_lines(lines)
   local w = core.sys.walls()
   lines[#lines + 1] = "sandbox"
-  local files = w.files > 0 and ("guarded by Landlock, version %d"):format(w.files) or "not guarded by the system: " .. w.why
-  local compiled = w.jit and "compiled, with both sandbox layers" or "interpreted, in untrusted recipes: a sandbox layer is missing"
+  local files = w.files > 0 and ("guarded by Landlock, version %d"):format(w.files)
+    or "not guarded by the system: " .. w.why
+  local compiled = w.jit and "compiled, with both sandbox layers"
+    or "interpreted, in untrusted recipes: a sandbox layer is missing"
   lines[#lines + 1] = "  files     " .. files
   lines[#lines + 1] = "  calls     " .. (w.calls and "filtered by seccomp" or "not filtered: " .. w.calls_why)
   lines[#lines + 1] = "  Lua       " .. compiled
@@ -82,7 +87,9 @@ end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "info"})
-  if words[2] then core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"} end
+  if words[2] then
+    core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"}
+  end
   if words[1] then return info_model.tell(words[1], o.json) end
   if o.json then return core.sys.out(json_text()) end
   local lines = {

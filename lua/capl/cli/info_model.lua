@@ -28,7 +28,8 @@ local function describe(path)
   core.model_open(path, {device = "cpu", precision = "fp32"}):free() -- a damaged one is refused as ever
   local meta, pairs_kept = read(path .. "/meta.json"), 0
   while core.sys.kind(("%s/golden/%02d.png"):format(path, pairs_kept)) == "file" do pairs_kept = pairs_kept + 1 end
-  return {model = path, meta = meta, numbers = parameters(path), ops = ops_of(read(path .. "/graph.json")), golden = pairs_kept}
+  return {model = path, meta = meta, numbers = parameters(path), ops = ops_of(read(path .. "/graph.json")),
+    golden = pairs_kept}
 end
 
 local function list_of(ops)
@@ -41,7 +42,8 @@ local function figures(metrics)
   local exact, low, high = value.number(metrics, "exact"), value.number(metrics, "low"), value.number(metrics, "high")
   if not exact then return "none" end
   local between = low and high and (" [%.2f, %.2f]"):format(100 * low, 100 * high) or ""
-  return ("exact %.2f %%%s on %s images of %s"):format(100 * exact, between, tostring(metrics.n or "?"), metrics.role or "its evaluation")
+  return ("exact %.2f %%%s on %s images of %s"):format(100 * exact, between, tostring(metrics.n or "?"), metrics.role
+    or "its evaluation")
 end
 
 local function lines_of(d)
@@ -50,7 +52,8 @@ local function lines_of(d)
   local widths = m.widths and table.concat(m.widths, ", ") or tostring(m.width)
   local normalize = type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
   return {
-    {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most, m.charset) or
+    {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most,
+    m.charset) or
       tostring(m.output or "no texts")},
     {"decoding", (m.decoding or "argmax") .. (m.blank and (", blank is class %d"):format(m.blank) or "")},
     {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},

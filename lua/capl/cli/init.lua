@@ -1,9 +1,10 @@
--- cli: finds the module of a command and runs it; every command is a row in engine/program/commands.c and a file lua/capl/cli/NAME.lua.
+-- cli: finds the module of a command and runs it; every command is a row in engine/program/commands.c and a file
+-- lua/capl/cli/NAME.lua.
 --
--- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua; nil when its
--- words go elsewhere), examples = {{"capl NAME …", "what it does"}, …}.
--- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read, run = the run that a recipe
--- will be.
+-- A command's module has main(job) -> exit status, and what its page is made of (page.lua): options (see options.lua;
+-- nil when its words go elsewhere), examples = {{"capl NAME …", "what it does"}, …}.
+-- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read, run = the run that a
+-- recipe will be.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,4 +1,5 @@
--- list.lua: `capl list`: the recipes that come with the program, what each is for and what to expect; `capl list NAME`: one of them.
+-- list.lua: `capl list`: the recipes that come with the program, what each is for and what to expect; `capl list NAME`:
+-- one of them.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -44,7 +45,9 @@ end
 
 -- A paragraph beside its heading.
 local function paragraph(lines, first, text)
-  for _, line in ipairs(wrap.lines(text, first .. (" "):rep(COLUMN - #first), (" "):rep(COLUMN))) do lines[#lines + 1] = line end
+  for _, line in ipairs(wrap.lines(text, first .. (" "):rep(COLUMN - #first), (" "):rep(COLUMN))) do
+    lines[#lines + 1] = line
+  end
 end
 
 local MOST = 230 -- bytes of what a run reaches
@@ -87,11 +90,12 @@ local function print_one(word, recipe, as_json)
   if not recipe then
     local _, near = list.find(word)
     core.error{code = "value",
-      message = ("no recipe '%s' comes with the program%s"):format(word, near and "; did you mean '" .. near .. "'?" or ""),
-      hint = "'capl list' names them"}
+      message = ("no recipe '%s' comes with the program%s"):format(word, near and "; did you mean '" .. near .. "'?"
+      or ""), hint = "'capl list' names them"}
   end
   if as_json then return core.sys.out(core.json_encode(as_object(recipe)) .. "\n") end
-  core.sys.out(("%s\n\n%s\n\n'capl %s --help' lists its settings.\n"):format(recipe.path, about.of(recipe.text).page, recipe.name))
+  core.sys.out(("%s\n\n%s\n\n'capl %s --help' lists its settings.\n"):format(recipe.path, about.of(recipe.text).page,
+    recipe.name))
 end
 
 function list.main(job)

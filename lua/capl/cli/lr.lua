@@ -32,7 +32,8 @@ local function listen(run, sweeps)
   run:on("step", function(opt)
     if #seen.losses == 0 then
       core.error{code = "state", message = "there was a step, but no loss",
-        hint = "losses come from opt:backward_step(loss) and opt:backward(loss), not from a captured step (capture = false)"}
+        hint = "losses come from opt:backward_step(loss) and opt:backward(loss), not from a captured step (capture " ..
+        "= false)"}
     end
     if opt ~= seen.optimizer then return end
     local sum = 0
@@ -61,8 +62,8 @@ local function ending(o, seen, result)
   if full and result.runs_away then return ("from %.3g on the loss ran away"):format(result.runs_away) end
   if full then return "the highest learning rate was reached" end
   if seen.over then return "capl.model is not called, so there is one sweep" end
-  return ("the recipe ended before 2 sweeps of %d steps to %.3g: give it more of them, or --steps=%d"):format(o.steps, o.max_lr,
-    math.max(20, math.floor(seen.steps / 2)))
+  return ("the recipe ended before 2 sweeps of %d steps to %.3g: give it more of them, or --steps=%d"):format(o.steps,
+    o.max_lr, math.max(20, math.floor(seen.steps / 2)))
 end
 
 local function print_result(run, o, seen, result)
@@ -86,8 +87,9 @@ local function look(job, o, rest)
   recipe.execute(job, {mode = "bench", args = rest, quiet = true})
   core.sys.mute(false)
   if seen.steps < 12 then
-    core.error{code = "state", message = ("%s ended after %d steps; %d are wanted"):format(job.recipe, seen.steps, 2 * o.steps),
-      hint = "a step ends with opt:step() or opt:backward_step(loss); is its loss finite from the first step on?"}
+    core.error{code = "state", message = ("%s ended after %d steps; %d are wanted"):format(job.recipe, seen.steps,
+      2 * o.steps), hint = "a step ends with opt:step() or opt:backward_step(loss); is its loss finite from the " ..
+      "first step on?"}
   end
   return seen, sweeps:result(seen.peaks[1][1])
 end

@@ -1,4 +1,5 @@
--- manual.lua: the same pages for man (roff) and for docs/commands.md (Markdown): all commands, options of capl, exit codes.
+-- manual.lua: the same pages for man (roff) and for docs/commands.md (Markdown): all commands, options of capl, exit
+-- codes.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -19,8 +20,10 @@ local words = {
   what = {"capl runs recipes. A recipe is a complete experiment in one Lua file. Without arguments capl is a prompt",
     "for Lua."},
   line = {
-    "Options are written --key=value or --key value. Flags are written --flag, --no-flag or --flag=false. A - in a name equals a _.",
-    "A value that starts with two dashes needs =. An option that is given twice is an error. Arguments after -- are not options;",
+    "Options are written --key=value or --key value. Flags are written --flag, --no-flag or --flag=false. A - in a " ..
+    "name equals a _.",
+    "A value that starts with two dashes needs =. An option that is given twice is an error. Arguments after -- are " ..
+    "not options;",
     "if the command runs a recipe, they are settings of the recipe.",
   },
   recipe = {
@@ -76,7 +79,8 @@ function manual.roff()
     ".SH NAME\ncapl \\- trains captcha recognition models",
     ".SH SYNOPSIS\n.B capl\n[options]\n.I RECIPE\n[\\-\\-key=value ...]\n.br\n.B capl\n[options]\n.I COMMAND\n[words]\n.br\n.B capl",
     ".SH DESCRIPTION\n" .. roff(text_of(words.what)),
-    ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)), ".SH OPTIONS\nThey are given before the command.",
+    ".PP\n" .. roff(text_of(words.recipe)), ".PP\n" .. roff(text_of(words.line)),
+    ".SH OPTIONS\nThey are given before the command.",
   }
   roff_pairs(out, page.globals())
   out[#out + 1] = ".SH COMMANDS"
@@ -110,7 +114,8 @@ end
 --- docs/commands.md
 function manual.markdown()
   local out = {"# Commands\n",
-    "Made by `scripts/docs` from `capl man --markdown`: of the list in [engine/program/commands.c](../engine/program/commands.c)",
+    "Made by `scripts/docs` from `capl man --markdown`: of the list in " ..
+    "[engine/program/commands.c](../engine/program/commands.c)",
     "and the options in [lua/capl/cli](../lua/capl/cli). `capl help COMMAND` prints the same. So does `man capl` after an installation.\n",
     "    capl [options] RECIPE [--key=value…]", "    capl [options] COMMAND [words]", "    capl\n", "## Words\n"}
   for _, line in ipairs(words.recipe) do out[#out + 1] = line end

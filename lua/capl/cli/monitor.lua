@@ -1,4 +1,5 @@
--- monitor.lua: `capl monitor [RUN]`: what GPUs and processors do now, second by second, and how a run, or all of runs/, are going.
+-- monitor.lua: `capl monitor [RUN]`: what GPUs and processors do now, second by second, and how a run, or all of runs/,
+-- are going.
 --
 -- It looks from outside: at the driver, at /proc and at the files of the run, and costs the run nothing.
 -- SPDX-License-Identifier: Apache-2.0
@@ -117,8 +118,9 @@ function Run:look()
   if self.state == "running" and not process.alive(self.id) then self.state = folder.read(self.path).state end
   local rows = last_rows(self.path .. "/metrics.jsonl")
   local loss, point = newest(rows, "loss")
-  local out = {name = self.name, state = self.state, loss = loss, step = newest(rows, "step"), val_exact = newest(rows, "val_exact"),
-    images_per_s = recent_rate(rows), ranks = self.ranks, slowest_rank = newest_of_ranks(rows)}
+  local out = {name = self.name, state = self.state, loss = loss, step = newest(rows, "step"),
+    val_exact = newest(rows, "val_exact"), images_per_s = recent_rate(rows), ranks = self.ranks,
+    slowest_rank = newest_of_ranks(rows)}
   if self.state ~= "running" then return out end
   out.left_seconds = left(point)
   local now = self.monitor and self.monitor:sample() or {}

@@ -1,4 +1,5 @@
--- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures left out.
+-- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures
+-- left out.
 -- SPDX-License-Identifier: Apache-2.0
 local of = require("train.callbacks.monitor").of
 local progress = require "run.progress"
@@ -19,7 +20,8 @@ local function share(x) return x and 100 * x end
 function lines.gpu(g)
   local parts = {("GPU %d  %s"):format(g.index, g.name)}
   if g.lost then return parts[1] .. "  lost to the driver" end
-  if g.power_limit_w then add(parts, "power %.0f of %.0f W", g.power_w, g.power_limit_w) else add(parts, "power %.0f W", g.power_w) end
+  if g.power_limit_w then add(parts, "power %.0f of %.0f W", g.power_w, g.power_limit_w)
+    else add(parts, "power %.0f W", g.power_w) end
   add(parts, "busy %.0f %%", share(g.utilization))
   add(parts, "memory %s", of(g.memory_used, g.memory_total))
   add(parts, "%.0f C", g.temperature_c)

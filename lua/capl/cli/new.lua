@@ -1,4 +1,5 @@
--- new.lua: `capl new NAME`: writes NAME.lua, a recipe to begin with: a short one of its own, or a copy of one that is there.
+-- new.lua: `capl new NAME`: writes NAME.lua, a recipe to begin with: a short one of its own, or a copy of one that is
+-- there.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +10,8 @@ local shell = require "shell"
 local starter = require "cli.starter"
 
 local spec = {
-  {name = "data", type = "text", value = "SOURCE", doc = "folder, list or database of your captchas; default: generated captchas"},
+  {name = "data", type = "text", value = "SOURCE",
+  doc = "folder, list or database of your captchas; default: generated captchas"},
   {name = "from", type = "text", value = "RECIPE",
     doc = "recipe to copy, such as captcha (capl list) or a file; default: a short recipe"},
 }
@@ -19,12 +21,15 @@ local spec = {
 --- "mine.lua" -> "mine"; raises for what no recipe can be called.
 local function check_name(word)
   local name = word:gsub("%.lua$", "")
-  if name:find("/", 1, true) then core.fail(("'%s' is a path; a recipe is written into this folder under a plain name"):format(word)) end
+  if name:find("/", 1, true) then
+    core.fail(("'%s' is a path; a recipe is written into this folder under a plain name"):format(word))
+  end
   if not name:match("^[%w_][%w_%-]*$") then
     core.fail(("'%s' is no name for a recipe: letters, digits, _ and -"):format(word), "a name such as my_captchas")
   end
   if page.find(name) then
-    core.fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name), "give it another name")
+    core.fail(("'%s' is a command of capl; 'capl %s' would not run your recipe"):format(name, name),
+      "give it another name")
   end
   return name
 end
@@ -34,7 +39,9 @@ local function quoted(text) return ("%q"):format(text):gsub("\\\n", "\\n") end
 
 local function check_data(path)
   if core.sys.kind(path) then
-    if path:find("%c") then core.fail("the name of the data holds a line break or the like, which no header can name", "rename it") end
+    if path:find("%c") then
+      core.fail("the name of the data holds a line break or the like, which no header can name", "rename it")
+    end
     return
   end
   core.error{code = "io", message = ("there is no %s"):format(path),
@@ -50,8 +57,9 @@ local function read_need(path)
 end
 
 local function short_recipe(name, o)
-  local words = {NAME = name, FILE = name .. ".lua", VERSION = tostring(core.sys.built().recipe_version), READ = read_need(o.data),
-    DATA = o.data, DATA_TEXT = o.data and quoted(o.data), WORD = o.data and shell.word(o.data)}
+  local words = {NAME = name, FILE = name .. ".lua", VERSION = tostring(core.sys.built().recipe_version),
+    READ = read_need(o.data), DATA = o.data, DATA_TEXT = o.data and quoted(o.data), WORD = o.data
+    and shell.word(o.data)}
   return starter.text(o.data and "folder" or "drawn", words)
 end
 
@@ -72,7 +80,9 @@ end
 -- The default of its setting data, where it has one.
 local function with_data(text, path, from)
   local changed, n = text:gsub('(\n%s*data = )"[^"\n]*"', function(before) return before .. quoted(path) end, 1)
-  if n == 0 then core.fail(("%s has no setting 'data', so it cannot learn from %s"):format(from, path), "take another: capl list") end
+  if n == 0 then
+    core.fail(("%s has no setting 'data', so it cannot learn from %s"):format(from, path), "take another: capl list")
+  end
   if read_need(path) == "" then return changed end
   local needs
   changed, needs = changed:gsub("(\n%-%-%- needs:[^\n]*)", function(line)
@@ -95,7 +105,9 @@ local function main(job)
   if words[2] then core.fail(("capl new takes one name, not '%s' too"):format(words[2])) end
   local name = check_name(words[1])
   local file = name .. ".lua"
-  if core.sys.kind(file) then core.fail(file .. " is there already, and stays as it is", "give another name, or remove the file") end
+  if core.sys.kind(file) then
+    core.fail(file .. " is there already, and stays as it is", "give another name, or remove the file")
+  end
   if o.data then check_data(o.data) end
   local text = (o.from and copy or short_recipe)(name, o)
   local written, why = core.sys.write(file, text)

@@ -15,8 +15,8 @@ local function find(name)
     names[i] = op.name
   end
   local near = core.nearest(name, names)
-  core.error{code = "value", message = ("there is no op '%s'%s"):format(name, near and "; did you mean '" .. near .. "'?" or ""),
-    hint = "'capl ops' lists them"}
+  core.error{code = "value", message = ("there is no op '%s'%s"):format(name, near
+    and "; did you mean '" .. near .. "'?" or ""), hint = "'capl ops' lists them"}
 end
 
 local function range(attr)
@@ -69,7 +69,8 @@ local function print_table()
       function(c) return c.kernels and cell(op, c.kernels[op.name]) or "?" end)
   end
   lines[#lines + 1] = "\nA column names the dtypes that the backend has its own kernel for. Others, and shapes a kernel does not take,\n" ..
-    "run on ref where the device is a processor, or as simpler ops if the op is a fused one. 'capl ops NAME' explains an op."
+    "run on ref where the device is a processor, or as simpler ops if the op is a fused one. 'capl ops NAME' " ..
+    "explains an op."
   for _, c in ipairs(all) do
     if c.why then lines[#lines + 1] = ("%s: %s"):format(c.name, c.why) end
   end
@@ -78,7 +79,9 @@ end
 
 function ops.main(job)
   local name = job.args[1]
-  if job.args[2] then core.error{code = "value", message = "capl ops takes one name, not '" .. job.args[2] .. "' too"} end
+  if job.args[2] then
+    core.error{code = "value", message = "capl ops takes one name, not '" .. job.args[2] .. "' too"}
+  end
   if name then core.sys.out(ops.page(name) .. "\n") else print_table() end
 end
 

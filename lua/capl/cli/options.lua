@@ -1,7 +1,8 @@
 -- options.lua: reads --key=value words by a list of what a command knows.
 --
--- --key=value and --key value are the same; --flag, --no-flag and --flag=false; words behind -- are no options, and of a command
--- that runs a recipe they are the recipe's. An option that is given twice is an error: nobody could say which was meant.
+-- --key=value and --key value are the same; --flag, --no-flag and --flag=false; words behind -- are no options, and of
+-- a command that runs a recipe they are the recipe's. An option that is given twice is an error: nobody could say which
+-- was meant.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -40,8 +41,11 @@ end
 options.convert = {
   number = function(key, text, option)
     local number = text ~= true and tonumber(text)
-    if not number or number ~= number then core.fail(("--%s must be a number, got '%s'"):format(key, tostring(text))) end
-    return check.value(nil, {"--" .. key, option.from and "whole" or "number", from = option.from, to = option.to}, number)
+    if not number or number ~= number then
+      core.fail(("--%s must be a number, got '%s'"):format(key, tostring(text)))
+    end
+    return check.value(nil, {"--" .. key, option.from and "whole" or "number", from = option.from, to = option.to},
+      number)
   end,
   flag = function(key, text)
     if text == true or text == "true" then return true end
@@ -77,7 +81,8 @@ local function find(spec, key)
   local flag = negated and by_name(spec, negated)
   if flag and flag.type ~= "flag" then flag = nil end
   if option and flag then
-    core.fail(("--%s may be the option %s, or %s=false; write --%s=false for that"):format(key, option.name, flag.name, flag.name))
+    core.fail(("--%s may be the option %s, or %s=false; write --%s=false for that"):format(key, option.name, flag.name,
+      flag.name))
   end
   return option or flag, not option and flag ~= nil
 end
@@ -101,7 +106,8 @@ end
 -- A flag before "true" or "false": its value, or a word of its own?
 local function check_clear(key, after)
   if after ~= "true" and after ~= "false" then return end
-  core.fail(("'--%s %s' is ambiguous: --%s=%s, or --%s and the argument '%s'"):format(key, after, key, after, key, after),
+  core.fail(("'--%s %s' is ambiguous: --%s=%s, or --%s and the argument '%s'"):format(key, after, key, after, key,
+    after),
     ("write --%s=%s, or put the argument first"):format(key, after))
 end
 
@@ -156,16 +162,20 @@ local function read_word(r, words, i)
     return taken
   end
   if key and not r.opts.rest then unknown(r.spec, key, r.opts.command) end
-  if is_short(word) then core.fail("unknown option " .. word, "'capl " .. r.opts.command .. " --help' lists the options") end
+  if is_short(word) then
+    core.fail("unknown option " .. word, "'capl " .. r.opts.command .. " --help' lists the options")
+  end
   local list = key and r.rest or r.positional
   list[#list + 1] = word
   return 1
 end
 
 --- Reads words.
--- spec  list of {name=, type="number"|"text"|"flag", default=, required=, doc=}; numbers with from= (and to=) are whole and in that
---       range; texts with choices= are one of them, which with open=true the command checks itself; value= is what help calls the
---       value, such as FILE, default_doc= the default; an option with many=true may be given again, and its value is a list
+-- spec  list of {name=, type="number"|"text"|"flag", default=, required=, doc=}; numbers with from= (and to=) are whole
+-- and in that
+--       range; texts with choices= are one of them, which with open=true the command checks itself; value= is what help
+--       calls the value, such as FILE, default_doc= the default; an option with many=true may be given again, and its
+--       value is a list
 -- opts  command = its name for messages; rest = true: unknown options are handed back, not refused
 -- out   values by name; positional words; the words of unknown options
 function options.read(words, spec, opts)

@@ -1,4 +1,5 @@
--- page.lua: what there is to say of a command, gathered from its row in engine/program/commands.c and its module, and written as text.
+-- page.lua: what there is to say of a command, gathered from its row in engine/program/commands.c and its module, and
+-- written as text.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -24,7 +25,9 @@ end
 --- The options of capl itself: {{"--minutes=N", meaning}}.
 function page.globals()
   local out = {}
-  for i, global in ipairs(core.sys.globals()) do out[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help} end
+  for i, global in ipairs(core.sys.globals()) do
+    out[i] = {global.name .. (global.value and "=" .. global.value or ""), global.help}
+  end
   return out
 end
 
@@ -62,7 +65,8 @@ local function usages(text)
   return out
 end
 
---- Everything about a command: {name, word, help, usage = {…}, options = {…}, examples = {{command, what}}, recipe, ranks}.
+--- Everything about a command: {name, word, help, usage = {…}, options = {…}, examples = {{command, what}}, recipe,
+-- ranks}.
 function page.of(name)
   local row = page.find(name)
   local module = require("cli." .. name:gsub("-", "_"))
@@ -76,7 +80,8 @@ function page.pairs(lines, rows, column)
     local name = "  " .. row[1]
     local indent = (" "):rep(column)
     local wide = wrap.width(name) > column - 2
-    local first = wide and wrap.width(name) <= MOST and name .. "  " or not wide and name .. (" "):rep(column - wrap.width(name))
+    local first = wide and wrap.width(name) <= MOST and name .. "  " or not wide
+      and name .. (" "):rep(column - wrap.width(name))
     if not first then lines[#lines + 1], first = name, indent end
     for _, line in ipairs(wrap.lines(row[2], first, indent)) do lines[#lines + 1] = line end
   end

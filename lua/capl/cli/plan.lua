@@ -1,5 +1,5 @@
--- plan.lua: what a recipe would do on several ranks, found by its first step on device meta: batch, steps, exchange, memory.
--- For `capl check RECIPE --ranks=N`, and for a recipe whose GPUs are not here.
+-- plan.lua: what a recipe would do on several ranks, found by its first step on device meta: batch, steps, exchange,
+-- memory. For `capl check RECIPE --ranks=N`, and for a recipe whose GPUs are not here.
 --
 -- Numbers of the recipe are its own; what is assumed of GPUs that nobody sees is named in the plan.
 -- SPDX-License-Identifier: Apache-2.0
@@ -74,9 +74,9 @@ function plan.figures(run, seen, ranks)
   local train = loader_of(run, "train")
   local accumulate = seen.fit and seen.fit.accumulate or 1
   local steps, per_epoch = steps_of(seen, train, accumulate)
-  local f = {ranks = ranks, batch = train and train.batch, accumulate = accumulate, steps = steps, steps_per_epoch = per_epoch,
-    max_time = seen.fit and seen.fit.max_time, precision = run:precision() or "fp32", peak_bytes = seen.peak,
-    gpu = GPU.name}
+  local f = {ranks = ranks, batch = train and train.batch, accumulate = accumulate, steps = steps,
+    steps_per_epoch = per_epoch, max_time = seen.fit and seen.fit.max_time, precision = run:precision() or "fp32",
+    peak_bytes = seen.peak, gpu = GPU.name}
   f.images_per_step = f.batch and f.batch * ranks * accumulate
   if train then f.images, f.data_bytes = train.source:count(), data_bytes(train.source) end
   if not run.model then return f end
@@ -101,8 +101,11 @@ local function batch_text(f)
 end
 
 local function steps_text(f)
-  local epoch = f.images and f.images < 1e8 and ("%s an epoch"):format(grouped(f.steps_per_epoch)) or "the data has no end"
-  if not f.steps then return epoch .. (f.max_time and "; as many as fit into " .. progress.duration(f.max_time) or "") end
+  local epoch = f.images and f.images < 1e8 and ("%s an epoch"):format(grouped(f.steps_per_epoch))
+    or "the data has no end"
+  if not f.steps then
+    return epoch .. (f.max_time and "; as many as fit into " .. progress.duration(f.max_time) or "")
+  end
   return ("%s in all, %s; %s images"):format(grouped(f.steps), epoch, grouped(f.steps * f.images_per_step))
 end
 
@@ -120,11 +123,14 @@ function plan.lines(f)
   if f.batch then add("steps", steps_text(f)) end
   add("precision", f.precision)
   if f.parameters then
-    add("network", grouped(f.parameters) .. " parameters" .. (f.macs and (", %s multiplications an image"):format(grouped(f.macs)) or ""))
-    add("exchange", ("%s of gradients a step and GPU, weights of %s once"):format(bytes(f.gradient_bytes), bytes(4 * f.parameters)))
+    add("network", grouped(f.parameters) .. " parameters"
+      .. (f.macs and (", %s multiplications an image"):format(grouped(f.macs)) or ""))
+    add("exchange", ("%s of gradients a step and GPU, weights of %s once"):format(bytes(f.gradient_bytes),
+      bytes(4 * f.parameters)))
   end
   add("memory", memory_text(f))
-  if f.data_bytes then add("data", ("%s images, %s on each GPU that has room for them"):format(grouped(f.images), bytes(f.data_bytes))) end
+  if f.data_bytes then add("data",
+    ("%s images, %s on each GPU that has room for them"):format(grouped(f.images), bytes(f.data_bytes))) end
   return lines
 end
 
@@ -140,7 +146,8 @@ end
 local function has_preset(job, name) return job.text:find("%f[%w_]" .. name .. "%s*=%s*{") ~= nil end
 
 -- Settings that say how large a run is, or where: a trial has its own.
-local size = {preset = true, batch = true, steps = true, epochs = true, samples = true, accumulate = true, device = true, precision = true}
+local size = {preset = true, batch = true, steps = true, epochs = true, samples = true, accumulate = true,
+  device = true, precision = true}
 
 --- The line that tries the recipe here, with what was said of other things than its size.
 function plan.try_line(job, given)

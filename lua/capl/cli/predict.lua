@@ -35,7 +35,9 @@ end
 
 local function as_json(path, reading)
   local line = {path = path, error = reading.error}
-  if not reading.error then line.text, line.confidence, line.chars = reading.text, reading.confidence, rounded(reading.sure) end
+  if not reading.error then
+    line.text, line.confidence, line.chars = reading.text, reading.confidence, rounded(reading.sure)
+  end
   return core.json_encode(line) .. "\n"
 end
 
@@ -74,6 +76,8 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl predict runs/mine/best.capl images/*.png", "prints one line per image: path, text, confidence, separated by tabs"},
-  {"find . -name '*.png' | capl predict runs/mine/best.capl - --json", "reads a list from standard input and prints one object per image"},
+  {"capl predict runs/mine/best.capl images/*.png",
+  "prints one line per image: path, text, confidence, separated by tabs"},
+  {"find . -name '*.png' | capl predict runs/mine/best.capl - --json",
+  "reads a list from standard input and prints one object per image"},
 }}

@@ -1,7 +1,7 @@
 -- preview.lua: `capl preview RECIPE`: a sheet of training images as the recipe's augmentation leaves them.
 --
--- The recipe runs up to its first train loader; what that would make is drawn from its source, with other random numbers in each
--- column. A section for each stage of a schedule, or one for the epoch that is asked for.
+-- The recipe runs up to its first train loader; what that would make is drawn from its source, with other random
+-- numbers in each column. A section for each stage of a schedule, or one for the epoch that is asked for.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -13,7 +13,8 @@ local show = require "augment.show"
 
 local spec = {
   {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "output PNG file"},
-  {name = "epoch", type = "number", from = 1, to = 2 ^ 31 - 1, doc = "shows the start of this epoch, instead of all stages"},
+  {name = "epoch", type = "number", from = 1, to = 2 ^ 31 - 1,
+  doc = "shows the start of this epoch, instead of all stages"},
   {name = "samples", type = "number", from = 1, to = 64, default = 4, doc = "number of samples (rows)"},
   {name = "columns", type = "number", from = 2, to = 16, default = 6,
     doc = "images per row: a sample without augmentation, then augmented; without augmentation, other samples"},
@@ -33,7 +34,8 @@ end
 
 -- ---- batches ----
 
--- The samples as `like` says, with random numbers of their own: {batch=, i=} for each. Images of several widths are in several batches,
+-- The samples as `like` says, with random numbers of their own: {batch=, i=} for each. Images of several widths are in
+-- several batches,
 -- in any order.
 local function rows_of(source, n, like, seed, epoch)
   local box = core.data.loader(source, {batch = n, dtype = "u8", seed = seed, like = like, on_error = "skip"})
@@ -41,7 +43,9 @@ local function rows_of(source, n, like, seed, epoch)
   box:epoch(epoch)
   repeat
     local batch, ids = box:next()
-    for i, id in ipairs(batch and source:widths() and core.data.loader_ids(ids) or {}) do places[id] = {batch = batch, i = i} end
+    for i, id in ipairs(batch and source:widths() and core.data.loader_ids(ids) or {}) do
+      places[id] = {batch = batch, i = i}
+    end
     for i = 1, batch and not source:widths() and batch.count or 0 do rows[#rows + 1] = {batch = batch, i = i} end
   until not batch or #rows >= n
   for id = 0, n - 1 do rows[#rows + 1] = places[id] end
@@ -90,7 +94,9 @@ local function view(loader, fields, row, plain)
     local value = batch[field.name]
     if field.kind ~= "values" and value and not out[field.kind] then
       value = value:narrow(1, i, 1):squeeze(1)
-      if field.kind == "points" then value = existing(value, plain.batch[field.name]:narrow(1, plain.i, 1):squeeze(1)) end
+      if field.kind == "points" then
+        value = existing(value, plain.batch[field.name]:narrow(1, plain.i, 1):squeeze(1))
+      end
       out[field.kind] = value
     end
   end

@@ -1,7 +1,8 @@
--- recipe.lua: `capl recipe info|pack|verify FILE`: what a recipe is, what belongs to it, and whether all of that is here.
+-- recipe.lua: `capl recipe info|pack|verify FILE`: what a recipe is, what belongs to it, and whether all of that is
+-- here.
 --
--- Nothing of the recipe runs in this process: info and verify read its text, pack asks `capl check`, which runs it in the
--- sandbox.
+-- Nothing of the recipe runs in this process: info and verify read its text, pack asks `capl check`, which runs it in
+-- the sandbox.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -18,7 +19,8 @@ local spec = {
     doc = "pack, verify: the training images: folders, lists or databases, separated by commas"},
   {name = "weights", type = "text", value = "MODEL",
     doc = "pack, verify: models or files of weights of the recipe, separated by commas"},
-  {name = "out", type = "text", value = "FILE", doc = "pack: file to write (default: NAME.manifest.json beside the recipe)"},
+  {name = "out", type = "text", value = "FILE",
+  doc = "pack: file to write (default: NAME.manifest.json beside the recipe)"},
   {name = "without", type = "text", value = "PARTS", doc = "verify: data, weights or both: not verified"},
 }
 
@@ -55,7 +57,9 @@ end
 
 local function modules_lines(a)
   local lines = {}
-  for _, m in ipairs(a.modules) do lines[#lines + 1] = ("%s, %s bytes, sha256 %s"):format(m.file, grouped(m.bytes), m.sha256) end
+  for _, m in ipairs(a.modules) do
+    lines[#lines + 1] = ("%s, %s bytes, sha256 %s"):format(m.file, grouped(m.bytes), m.sha256)
+  end
   for _, name in ipairs(a.missing) do lines[#lines + 1] = ("module '%s', which is not here"):format(name) end
   if a.computed then lines[#lines + 1] = "and modules whose names are computed" end
   if #lines == 0 then lines[1] = "no other file" end
@@ -72,7 +76,8 @@ end
 -- What a record of capl test says in one line.
 local function proof_line(record)
   local machine = record.machine
-  local where = type(machine) == "table" and type(machine.processor) == "string" and machine.processor or "an unknown machine"
+  local where = type(machine) == "table" and type(machine.processor) == "string" and machine.processor
+    or "an unknown machine"
   local lines = type(record.result) == "table" and type(record.result.lines) == "table" and record.result.lines or {}
   local first = type(lines[1]) == "string" and lines[1] or "no figures"
   return ("%s: %s (%s)"):format(record.held == true and "it held" or "it did not hold", first, where)
@@ -103,7 +108,8 @@ local function print_info(a, found, proof)
   print_field("file", {("%s bytes, %s lines; nothing of it was run"):format(grouped(a.bytes), grouped(a.lines))})
   print_field("needs", {about.needs_text(a.needs)})
   print_field("expected", claims_lines(a))
-  print_field("proved", {proof and proof_line(proof) or "not on record; " .. shell.command{"capl", "test", a.path} .. " proves it"})
+  print_field("proved", {proof and proof_line(proof)
+    or "not on record; " .. shell.command{"capl", "test", a.path} .. " proves it"})
   print_field("requires", modules_lines(a))
   print_field("manifest", manifest_lines(found))
   print_field("sha256", {a.sha256})
@@ -123,8 +129,8 @@ local function info_object(a, found, proof)
     needs_text = about.needs_text(a.needs), expected = said_of(a), expected_text = expected[1] and expected,
     modules = a.modules[1] and a.modules, missing = a.missing[1] and a.missing, computed = a.computed or nil,
     manifest = found and found.path, manifest_written_by = found and found.written_by,
-    differences = found and (found.broken and {found.broken} or found.differences[1] and found.differences), result = proof,
-    share = about.share_line(a), version = core.version()}
+    differences = found and (found.broken and {found.broken} or found.differences[1] and found.differences),
+    result = proof, share = about.share_line(a), version = core.version()}
 end
 
 local jobs = {}
@@ -140,11 +146,11 @@ end
 -- ---- pack ----
 
 function jobs.pack(job, word, o, words)
-  local path, m = require("recipe.pack").write(job, word, {data = list_of(o.data), weights = list_of(o.weights), out = o.out,
-    words = words})
+  local path, m = require("recipe.pack").write(job, word,
+    {data = list_of(o.data), weights = list_of(o.weights), out = o.out, words = words})
   local n = #m.files
-  out(("%s: the recipe, %s beside it, %s, %s"):format(path, n == 0 and "no file" or n == 1 and "1 file" or n .. " files",
-    m.data and #m.data .. " set" .. (#m.data > 1 and "s" or "") .. " of images" or "no images",
+  out(("%s: the recipe, %s beside it, %s, %s"):format(path, n == 0 and "no file" or n == 1 and "1 file"
+    or n .. " files", m.data and #m.data .. " set" .. (#m.data > 1 and "s" or "") .. " of images" or "no images",
     m.weights and #m.weights .. " model" .. (#m.weights > 1 and "s" or "") or "no weights"))
   out("give away the recipe, the files named in it, and this one; whoever gets them checks with")
   out("  " .. shell.command{"capl", "recipe", "verify", (path:match("[^/]+$"))})
@@ -155,7 +161,9 @@ end
 local function without_of(text)
   local left = {}
   for part in (text or ""):gmatch("[^,]+") do
-    if part ~= "data" and part ~= "weights" then core.fail(("--without is data, weights, or both with a comma, not '%s'"):format(part)) end
+    if part ~= "data" and part ~= "weights" then
+      core.fail(("--without is data, weights, or both with a comma, not '%s'"):format(part))
+    end
     left[part] = true
   end
   return left
@@ -167,7 +175,8 @@ local function manifest_path(word)
   local a = about.read(word)
   local path = manifest.path_of(a)
   if core.sys.kind(path) == nil then
-    core.fail(("%s has no manifest: %s is not there"):format(a.path, path), shell.command{"capl", "recipe", "pack", a.path} .. " writes it")
+    core.fail(("%s has no manifest: %s is not there"):format(a.path, path),
+      shell.command{"capl", "recipe", "pack", a.path} .. " writes it")
   end
   return path
 end
@@ -184,7 +193,8 @@ end
 function jobs.verify(_, word, o)
   local path, without = manifest_path(word), without_of(o.without)
   local m = manifest.read(path)
-  local differs = manifest.differences(m, (about.split(path)), {data = list_of(o.data), weights = list_of(o.weights), without = without})
+  local differs = manifest.differences(m, (about.split(path)),
+    {data = list_of(o.data), weights = list_of(o.weights), without = without})
   if o.json then
     out(core.json_encode({manifest = path, agrees = #differs == 0, differences = differs[1] and differs or nil}, true))
   elseif #differs == 0 then
@@ -203,10 +213,13 @@ local function main(job)
   local what, word = words[1], words[2]
   if not jobs[what or ""] then
     local near = what and core.nearest(what, {"info", "pack", "verify"})
-    core.fail(what and ("'%s' is none of info, pack and verify%s"):format(what, near and "; did you mean " .. near .. "?" or "")
+    core.fail(what and ("'%s' is none of info, pack and verify%s"):format(what, near
+      and "; did you mean " .. near .. "?" or "")
       or "usage: capl recipe info|pack|verify FILE", "usage: " .. job.usage)
   end
-  if not word then core.fail(("capl recipe %s needs a recipe%s"):format(what, what == "verify" and " or a manifest" or "")) end
+  if not word then
+    core.fail(("capl recipe %s needs a recipe%s"):format(what, what == "verify" and " or a manifest" or ""))
+  end
   if words[3] then core.fail(("'%s' is an extra argument; write --key=value"):format(words[3])) end
   if rest[1] and what ~= "pack" then
     local key, names = options.split(rest[1]), {}

@@ -3,7 +3,8 @@
 local core = ...
 
 local function main(job)
-  core.error{code = "value", message = ("the prompt takes no arguments, got '%s'"):format(job.args[1]), hint = "'capl -e CODE' runs a line"}
+  core.error{code = "value", message = ("the prompt takes no arguments, got '%s'"):format(job.args[1]),
+    hint = "'capl -e CODE' runs a line"}
 end
 
 return {main = main, examples = {

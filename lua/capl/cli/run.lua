@@ -29,8 +29,8 @@ end
 
 -- What `capl attach` gives a visitor.
 local function prompt()
-  return {repl = require "repl", strict = require "repl.strict", frames = require "repl.frames", scope = require "repl.scope",
-    term = require "repl.term"}
+  return {repl = require "repl", strict = require "repl.strict", frames = require "repl.frames",
+    scope = require "repl.scope", term = require "repl.term"}
 end
 
 -- The run and its last lines, or what it leaves when it did not come that far.
@@ -47,7 +47,8 @@ local function whole_run(job, words)
     recipe.execute(job, {mode = "run", args = words})
     run:finish()
   end)
-  attach.close(how == "done" and "the run has ended" or how == "error" and "an error has ended the run" or "the run was stopped")
+  attach.close(how == "done" and "the run has ended" or how == "error" and "an error has ended the run"
+    or "the run was stopped")
   if how == "error" then ending.failed(run, err) error(err, 0) end
   if how == "stopped" then ending.stopped(run) core.sys.stop() end
 end

@@ -54,7 +54,8 @@ local function entry(path, name)
     ranks = value.number(r.settings, "machine", "ranks"), name = name, path = path,
     recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
     steps = facts.steps(r), time = r.seconds or value.number(r.result, "seconds"),
-    best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error and value.text(r.error, "message") or nil,
+    best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error
+    and value.text(r.error, "message") or nil,
   }
 end
 
@@ -102,7 +103,8 @@ local function before(key)
     if x == y or (x == nil and y == nil) then return a.name < b.name end
     if x == nil or y == nil then return y == nil end
     if key == "name" or key == "state" then return x < y end
-    if key == "best" and a.figure ~= b.figure then return a.figure < b.figure end -- an accuracy and an error are not compared
+    -- an accuracy and an error are not compared
+    if key == "best" and a.figure ~= b.figure then return a.figure < b.figure end
     if key == "best" and a.better ~= b.better then return a.better < b.better end
     if key == "best" and a.better == "min" then return x < y end
     return x > y
@@ -114,7 +116,8 @@ local function check_sort(key)
     if name == key then return end
   end
   local near = core.nearest(key, sorts)
-  core.error{code = "value", message = ("runs cannot be sorted by '%s'%s"):format(key, near and "; did you mean " .. near .. "?" or ""),
+  core.error{code = "value", message = ("runs cannot be sorted by '%s'%s"):format(key, near
+    and "; did you mean " .. near .. "?" or ""),
     hint = "--sort=" .. table.concat(sorts, ", ")}
 end
 
@@ -139,10 +142,13 @@ local function print_table(runs)
   local with_ranks = has_ranks(runs)
   if with_ranks then rows[1][8] = "ranks" end
   for i, e in ipairs(runs) do
-    rows[i + 1] = {e.name, e.recipe, e.state, e.started and e.started:gsub("T", " "):gsub("Z$", ""), e.steps and html.number(e.steps),
-      e.time and html.seconds(e.time), best_text(e), with_ranks and ("%d"):format(e.ranks or 1) or nil}
+    rows[i + 1] = {e.name, e.recipe, e.state, e.started and e.started:gsub("T", " "):gsub("Z$", ""), e.steps
+      and html.number(e.steps), e.time and html.seconds(e.time), best_text(e), with_ranks
+        and ("%d"):format(e.ranks or 1) or nil}
   end
-  for _, line in ipairs(screen.lines(rows, with_ranks and 8 or 7, {[5] = true, [6] = true, [8] = true})) do core.sys.out(line .. "\n") end
+  for _, line in ipairs(screen.lines(rows, with_ranks and 8 or 7, {[5] = true, [6] = true, [8] = true})) do
+    core.sys.out(line .. "\n")
+  end
 end
 
 local function main(job)
@@ -156,7 +162,8 @@ local function main(job)
   if #runs == 0 and #groups == 0 then core.sys.out(("%s holds no runs\n"):format(screen.clean(where))) end
   if #runs > 0 then print_table(runs) end
   for _, g in ipairs(groups) do
-    local line = ("%s: %d run%s more; 'capl runs %s' lists them"):format(g.name, g.count, g.count > 1 and "s" or "", g.path)
+    local line = ("%s: %d run%s more; 'capl runs %s' lists them"):format(g.name, g.count, g.count > 1 and "s" or "",
+      g.path)
     core.sys.out(screen.clean(line) .. "\n")
   end
 end

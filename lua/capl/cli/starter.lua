@@ -1,7 +1,7 @@
 -- starter.lua: the recipes that `capl new` writes: one for drawn captchas, one for a folder of images.
 --
--- Each is a whole experiment that runs as it is, with one network, one optimiser and few settings: to be read and changed.
--- @NAME@ is the recipe's name, @FILE@ its file, @DATA@ the images, @CHECK@ the version of the recipe language.
+-- Each is a whole experiment that runs as it is, with one network, one optimiser and few settings: to be read and
+-- changed. @NAME@ is the recipe's name, @FILE@ its file, @DATA@ the images, @CHECK@ the version of the recipe language.
 -- SPDX-License-Identifier: Apache-2.0
 local starter = {}
 
@@ -37,8 +37,8 @@ local optimizer = [[
 
 -- ---- optimizer ----
 
--- Muon for matrices and convolutions, AdamW for biases and batch norm. Rates rise for some steps and fall to 0 along a cosine;
--- total = "run" is however long the run will be.
+-- Muon for matrices and convolutions, AdamW for biases and batch norm. Rates rise for some steps and fall to 0 along a
+-- cosine; total = "run" is however long the run will be.
 local matrices, others = {}, {}
 for _, parameter in model:named_parameters() do
   table.insert(#parameter.shape == 1 and others or matrices, parameter)
@@ -51,8 +51,8 @@ local opt = optim.join {
 
 -- ---- training ----
 
--- Evaluates, keeps the best weights, writes runs/@NAME@ with best.capl, its figures and report.html. A loop of your own is as
--- good: docs/training.md shows one.
+-- Evaluates, keeps the best weights, writes runs/@NAME@ with best.capl, its figures and report.html. A loop of your
+-- own is as good: docs/training.md shows one.
 train.fit {
   model = model, train = images, val = val, test = test, optimizer = opt,
   precision = p.precision, max_time = p.max_time,

@@ -15,7 +15,8 @@ local trial = require "sweep.trial"
 local spec = {
   {name = "grid", type = "text", value = "KEY=A,B", many = true,
     doc = "KEY=A,B,C or KEY=LOW..HIGH[:log][:POINTS]; one for each setting"},
-  {name = "random", type = "number", from = 1, to = 10000, doc = "number of random trials, instead of all combinations"},
+  {name = "random", type = "number", from = 1, to = 10000,
+  doc = "number of random trials, instead of all combinations"},
   {name = "halving", type = "number", from = 2, to = 10000,
     doc = "successive halving: number of random trials; the best of them continue with a larger budget"},
   {name = "factor", type = "number", from = 2, to = 100, default = 3,
@@ -27,14 +28,16 @@ local spec = {
   {name = "metric", type = "text", value = "METRIC", default = "val_exact", doc = "validation metric for the ranking"},
   {name = "at", type = "text", value = "WHICH", open = true, choices = {"best", "last"}, default = "best",
     doc = "the evaluation that is ranked: best or last"},
-  {name = "jobs", type = "text", value = "N", default = "auto", doc = "concurrent trials; auto: as many as cores and memory allow"},
+  {name = "jobs", type = "text", value = "N", default = "auto",
+  doc = "concurrent trials; auto: as many as cores and memory allow"},
   {name = "threads", type = "text", value = "N", default = "auto",
     doc = "compute threads of each trial; auto: the cores divided by the jobs"},
   {name = "memory", type = "text", value = "SIZE", default = "auto",
     doc = "memory of all trials, such as 8GB; auto: the free memory"},
   {name = "sweep_seed", type = "number", from = 0, default = 1, doc = "seed of --random and --halving"},
   {name = "out", type = "text", value = "DIR", doc = "folder of the sweep (runs/sweep-NAME)"},
-  {name = "resume", type = "text", value = "DIR", doc = "folder of an interrupted sweep: finished trials are not repeated"},
+  {name = "resume", type = "text", value = "DIR",
+  doc = "folder of an interrupted sweep: finished trials are not repeated"},
   {name = "dry", type = "flag", default = false, doc = "prints the commands of the trials and runs none"},
   {name = "retry", type = "flag", default = false, doc = "with --resume: runs failed trials again, too"},
 }
@@ -95,7 +98,9 @@ local function read_budget(o, known)
     known.read(axis.key, whole_text(axis.low))
     return axis.key, axis.low, axis.high
   end
-  if not known.budget then core.fail("the recipe has no setting samples, steps or epochs", "say --budget=KEY=LEAST..MOST") end
+  if not known.budget then
+    core.fail("the recipe has no setting samples, steps or epochs", "say --budget=KEY=LEAST..MOST")
+  end
   if type(known.value) ~= "number" then
     core.fail(("%s = %s of the recipe is no number to divide"):format(known.budget, tostring(known.value)),
       ("say --budget=%s=LEAST..MOST"):format(known.budget))
@@ -143,7 +148,8 @@ end
 local function share_out(o, trials)
   local cpus = core.sys.cpus()
   local jobs = count_of("jobs", o.jobs, 4096) or math.min(trials, cpus)
-  local threads = count_of("threads", o.threads, 4096) or math.max(1, math.min(core.sys.threads(), math.floor(cpus / jobs)))
+  local threads = count_of("threads", o.threads, 4096)
+    or math.max(1, math.min(core.sys.threads(), math.floor(cpus / jobs)))
   return math.min(jobs, trials), threads
 end
 
@@ -167,9 +173,9 @@ local function make_plan(job, o, args, axes)
     recipe = job.recipe, word = job.word,
     program = job.program, version = core.version(), started = core.sys.date(), args = args, keys = keys,
     kind = o.halving and "halving" or o.random and "random" or "grid", trials = trials, sweep_seed = o.sweep_seed,
-    metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads, processors = core.sys.cpus(),
-    asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args), carry = o.carry or nil,
-    rungs = {{trials = #trials}},
+    metric = o.metric, goal = metric.goal(o.metric), at = o.at, jobs = jobs, threads = threads,
+    processors = core.sys.cpus(), asked = o.halving or o.random, memory = bytes_of(o.memory), device = device_of(args),
+    carry = o.carry or nil, rungs = {{trials = #trials}},
   }
   for i, axis in ipairs(axes) do plan["grid_" .. i] = axis.text end
   if o.halving then settle_budget(plan, o, known) end
@@ -179,8 +185,8 @@ local function make_plan(job, o, args, axes)
   return plan
 end
 
--- Words of `capl check`: every value comes once at least. It runs on a device without numbers, which knows nothing of what a
--- GPU can compute in.
+-- Words of `capl check`: every value comes once at least. It runs on a device without numbers, which knows nothing of
+-- what a GPU can compute in.
 local function check_lists(plan, axes)
   local lists, on_gpu = {}, plan.device:match("^cuda") ~= nil
   for i, values in ipairs(space.cover(axes)) do
@@ -221,8 +227,8 @@ local function describe(plan, folder)
   if #plan.trials < asked then
     core.sys.out(("note: --grid makes %d different trials, not %d\n"):format(#plan.trials, asked))
   end
-  core.sys.out(("%s: %d trials (%s), %d at a time with %d thread%s each, by %s\n"):format(folder.path, n, plan.kind, plan.jobs,
-    plan.threads, plan.threads == 1 and "" or "s", plan.metric))
+  core.sys.out(("%s: %d trials (%s), %d at a time with %d thread%s each, by %s\n"):format(folder.path, n, plan.kind,
+    plan.jobs, plan.threads, plan.threads == 1 and "" or "s", plan.metric))
 end
 
 local function print_commands(plan)
@@ -234,7 +240,9 @@ end
 
 local function begin(job, o, grids, args)
   local axes = space.read_all(grids)
-  if #axes == 0 then core.fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C") end
+  if #axes == 0 then
+    core.fail("there is no --grid, so nothing changes from trial to trial", "write --grid KEY=A,B,C")
+  end
   local plan = make_plan(job, o, args, axes)
   if o.dry then return print_commands(plan) end
   local folder = folders.new(o.out or "runs/sweep-" .. name_of(job.recipe), o.out ~= nil)
@@ -257,7 +265,8 @@ end
 
 local function resume(job, o, words, grids, args)
   if #words + #grids + #args > 0 then
-    core.fail(("--resume continues with the options of the sweep; %s is not allowed"):format(words[1] or args[1] or "--grid"))
+    core.fail(("--resume continues with the options of the sweep; %s is not allowed"):format(words[1] or args[1]
+      or "--grid"))
   end
   local folder, plan = folders.open(o.resume)
   if core.sys.read(plan.recipe) ~= core.sys.read(folder:file("recipe.lua")) then
@@ -280,7 +289,8 @@ local function main(job)
   local grids = o.grid or {}
   if o.resume then return resume(job, o, words, grids, args) end
   if #words ~= 1 then
-    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named; usage: " .. job.usage)
+    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2])
+      or "no recipe is named; usage: " .. job.usage)
   end
   check_options(o)
   for key, value in pairs(core.sys.recipe(words[1])) do job[key] = value end
@@ -288,6 +298,7 @@ local function main(job)
 end
 
 return {main = main, options = spec, examples = {
-  {"capl sweep mine.lua --grid lr=0.01,0.02 --grid batch=32,64 --max_time=2m", "four runs, in parallel if there are enough cores"},
+  {"capl sweep mine.lua --grid lr=0.01,0.02 --grid batch=32,64 --max_time=2m",
+  "four runs, in parallel if there are enough cores"},
   {"capl sweep mine.lua --grid lr=0.001..0.1:log --random=8 --seed=1", "eight random learning rates from a range"},
 }}

@@ -1,4 +1,5 @@
--- test.lua: `capl test RECIPE`: runs the recipe, once for each seed, and says whether it reaches what its capl.expect claims.
+-- test.lua: `capl test RECIPE`: runs the recipe, once for each seed, and says whether it reaches what its capl.expect
+-- claims.
 --
 -- The runs are ordinary ones, in the sandbox, of the same bytes of the recipe each; this process runs nothing of it.
 -- SPDX-License-Identifier: Apache-2.0
@@ -35,7 +36,8 @@ local function fits(c, said)
   return true
 end
 
--- How well a claim fits the words: one about a setting that was said, one about no settings, one whose settings were not said.
+-- How well a claim fits the words: one about a setting that was said, one about no settings, one whose settings were
+-- not said.
 local function rank(c, said)
   for key in pairs(c.given) do
     if said[key] ~= nil then return 3 end
@@ -87,7 +89,8 @@ end
 local function seed_line(run)
   local f, parts = run.figures, {}
   if f.exact then
-    parts[1] = ("exact %.2f %% [%.2f, %.2f], n %d"):format(100 * f.exact, 100 * (f.low or 0), 100 * (f.high or 1), f.n or 0)
+    parts[1] = ("exact %.2f %% [%.2f, %.2f], n %d"):format(100 * f.exact, 100 * (f.low or 0), 100 * (f.high or 1), f.n
+      or 0)
   end
   parts[#parts + 1] = ("%d steps in %s"):format(f.steps or 0, claim.time(run.seconds))
   return ("%s: %s, %s"):format(run.seed and "seed " .. run.seed or "run", table.concat(parts, ", "), run.folder)
@@ -104,7 +107,8 @@ end
 local function main(job)
   local o, words, rest = options.read(job.args, spec, {command = "test", rest = true})
   if #words ~= 1 then
-    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named", "usage: " .. job.usage)
+    core.fail(words[2] and ("'%s' is no option; write --key=value"):format(words[2]) or "no recipe is named",
+      "usage: " .. job.usage)
   end
   local a = about.read(words[1])
   local c = choose(a, rest)

@@ -40,7 +40,9 @@ local function main(job)
     core.sys.out(("%s: %d golden pairs\n"):format(words[1], verdicts[1].n))
     for _, v in ipairs(verdicts) do core.sys.out(line(v)) end
   end
-  if not ok then core.sys.err(words[1] .. ": the output differs from the saved one: the model is damaged, or there is a bug\n") end
+  if not ok then
+    core.sys.err(words[1] .. ": the output differs from the saved one: the model is damaged, or there is a bug\n")
+  end
   return ok and 0 or 1
 end
 

@@ -11,13 +11,15 @@ local function all()
   local cpu = core.device_info("cpu")
   local libraries = {built.luajit, unpack(built.libraries)}
   if cpu and cpu.description then table.insert(libraries, 1, (cpu.description:match("^[^,]+"))) end
-  return {version = core.version(), recipe_version = built.recipe_version, compiler = built.compiler, build = built.type,
-    libraries = libraries}
+  return {version = core.version(), recipe_version = built.recipe_version, compiler = built.compiler,
+    build = built.type, libraries = libraries}
 end
 
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "version"})
-  if words[1] then core.error{code = "value", message = "capl version takes no arguments, got '" .. words[1] .. "' is one"} end
+  if words[1] then
+    core.error{code = "value", message = "capl version takes no arguments, got '" .. words[1] .. "' is one"}
+  end
   if o.json then return core.sys.out(core.json_encode(all()) .. "\n") end
   core.sys.out(("capl %s\n"):format(core.version()))
 end

@@ -18,7 +18,8 @@ local function list(...)
   return all
 end
 
---- Names of the options that only some presets have, and of all. libcapl_synth knows them, which is loaded when first asked.
+--- Names of the options that only some presets have, and of all. libcapl_synth knows them, which is loaded when first
+-- asked.
 local own, look
 
 local function learn()
@@ -51,7 +52,9 @@ end
 --- widths = "auto" or a list of px -> the list: as many as hold all texts with little to fill up
 local function read_widths(where, widths, gen)
   if widths == nil or type(widths) == "table" then return widths end
-  if widths ~= "auto" then check.fail(where, ('widths is "auto" or a list of widths in px, not %s'):format(tostring(widths))) end
+  if widths ~= "auto" then
+    check.fail(where, ('widths is "auto" or a list of widths in px, not %s'):format(tostring(widths)))
+  end
   local px = {}
   for _, width in ipairs(gen:widths()) do
     for _ = 1, 40 do px[#px + 1] = width end -- texts of all lengths come equally often
@@ -70,18 +73,18 @@ function captcha.new(source)
   local data = {}
 
   --- Captchas drawn while training.
-  -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned letters
-  --       on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed" (lepture or
-  --       seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by a curve) or
-  --       "free" (every step set below); charset = "0-9A-Z"; length = 4, or {4, 8}: between; width, height (px): without
-  --       them these four are the preset's; font = TrueType file, its path or the bare name of an installed one, or a list
-  --       of them, of which each letter has one; channels = 1 | 3; seed = 42; count = images per epoch (endless);
-  --       often = "0O", times = 3: these characters of the charset come three times as often as each other one;
-  --       widths = "auto" or {160, 240, 320}: longer texts have wider images, each as wide as the preset makes one
-  --       character, times its characters (width is that of the preset's own length); they are filled up on the right to the
-  --       smallest of these widths that holds them, and a batch has one of them. auto: at most 6, multiples of 8 px. It
-  --       needs a count; fixed = false: new images in every epoch; true: the same in every epoch, none of which a fresh source of that
-  --       seed ever shows
+  -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned
+  --       letters on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed"
+  --       (lepture or seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by
+  --       a curve) or "free" (every step set below); charset = "0-9A-Z"; length = 4, or {4, 8}: between; width, height
+  --       (px): without them these four are the preset's; font = TrueType file, its path or the bare name of an
+  --       installed one, or a list of them, of which each letter has one; channels = 1 | 3; seed = 42; count = images
+  --       per epoch (endless); often = "0O", times = 3: these characters of the charset come three times as often as
+  --       each other one; widths = "auto" or {160, 240, 320}: longer texts have wider images, each as wide as the
+  --       preset makes one character, times its characters (width is that of the preset's own length); they are filled
+  --       up on the right to the smallest of these widths that holds them, and a batch has one of them. auto: at most
+  --       6, multiples of 8 px. It needs a count; fixed = false: new images in every epoch; true: the same in every
+  --       epoch, none of which a fresh source of that seed ever shows
   --       "free" has, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate (degrees), warp,
   --       spacing, rise (shares of the size), lines, arcs, curves, dots (how many), line_width, dot_size (px), grain
   --       (noise of the background, in levels), smooth (times); as a gray level, {lo, hi} or {{r, g, b}, {r, g, b}}:
@@ -96,15 +99,17 @@ function captcha.new(source)
     if o.count ~= nil then check_count("data.captcha", o.count) end
     local gen = generator("data.captcha", o)
     local made = source(core.data.captcha_source(gen, {
-      seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed, widths = read_widths("data.captcha", o.widths, gen),
+      seed = o.seed, channels = o.channels, count = o.count, fixed = o.fixed,
+      widths = read_widths("data.captcha", o.widths, gen),
     }))
-    made.generator = {preset = o.preset or "lepture", seed = o.seed or 42, count = o.count, charset = gen:charset(), fixed = o.fixed}
+    made.generator = {preset = o.preset or "lepture", seed = o.seed or 42, count = o.count, charset = gen:charset(),
+      fixed = o.fixed}
     return made
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
-  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; widths = "auto": longer
-  --       texts have wider images; and what data.captcha knows of the style
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; widths = "auto":
+  --       longer texts have wider images; and what data.captcha knows of the style
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
     learn()

@@ -1,4 +1,5 @@
--- explore.lua: data.explore: what a folder, list or database of labelled images holds, and what a recipe should know of it.
+-- explore.lua: data.explore: what a folder, list or database of labelled images holds, and what a recipe should know of
+-- it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -55,7 +56,9 @@ local function look_at_sizes(found, source, scan)
       found.unreadable[#found.unreadable + 1] = {id = id, name = source:name(id), message = width}
     end
   end
-  if #sizes == 0 then check.fail("data.explore", ("none of the %d images of %s can be read"):format(source:count(), source.dir)) end
+  if #sizes == 0 then
+    check.fail("data.explore", ("none of the %d images of %s can be read"):format(source:count(), source.dir))
+  end
   table.sort(widths)
   table.sort(heights)
   found.sizes = sizes
@@ -97,7 +100,9 @@ end
 
 local function line(name, text) observer.current:print(("  %-9s%s"):format(name, text)) end
 
-local function as_range(r) return r.min == r.max and tostring(r.min) or ("%d..%d (median %d)"):format(r.min, r.max, r.median) end
+local function as_range(r)
+  return r.min == r.max and tostring(r.min) or ("%d..%d (median %d)"):format(r.min, r.max, r.median)
+end
 
 local function lengths_text(found)
   if found.length_min == found.length_max then return ("%d, all of them"):format(found.length_min) end
@@ -107,13 +112,15 @@ local function lengths_text(found)
 end
 
 local function tell(found)
-  observer.current:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images, found.labelled))
+  observer.current:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images,
+    found.labelled))
   line("charset", ("%s (%d characters)"):format(found.charset_short, #found.charset))
   line("lengths", lengths_text(found))
   line("px", ("%s wide, %s high"):format(as_range(found.width), as_range(found.height)))
   line("looks", ("%s; gray keeps %.0f %% of the contrast: channels = %d"):format(found.polarity, 100 * found.gray_keeps,
     found.suggested.channels))
-  line("batches", ("height = %d, widths = {%s}"):format(found.suggested.height, table.concat(found.suggested.widths, ", ")))
+  line("batches", ("height = %d, widths = {%s}"):format(found.suggested.height,
+    table.concat(found.suggested.widths, ", ")))
   line("steps", ("a text needs up to %d time steps, such as %s"):format(found.steps, found.longest))
   for _, warning in ipairs(found.warnings) do
     observer.current:print(("note: %s%s"):format(warning.message, warning.hint and "\n  hint: " .. warning.hint or ""))
@@ -130,32 +137,35 @@ local function short_charset(charset)
 end
 
 local spec = {
-  {"label", "string", "function"}, {"charset", "string"}, {"case", "string"}, {"steps", "whole", from = 1}, {"height", "whole", from = 1},
-  {"step", "whole", from = 1}, {"least", "whole", from = 1}, {"quiet", "boolean"},
+  {"label", "string", "function"}, {"charset", "string"}, {"case", "string"}, {"steps", "whole", from = 1},
+  {"height", "whole", from = 1}, {"step", "whole", from = 1}, {"least", "whole", from = 1}, {"quiet", "boolean"},
 }
 
 --- open(path, options) opens a source of files.
 return function(open)
   --- What a folder, a list or a database of labelled images holds: looked up, told, and returned for a recipe to use.
   -- in   path = as data.open takes it
-  -- opts label = "auto" | rule of data.folder: of folders; charset = "auto"; case = "keep" | "upper" | "lower"; height =
-  --      px to bring images to, found when missing; step = 8: widths are multiples of it; steps = T, the time steps of a
-  --      net: texts that need more are an error; least = 10: fewer images with a label are one, too; quiet = false: true
-  --      prints nothing
+  -- opts label = "auto" | rule of data.folder: of folders; charset = "auto"; case = "keep" | "upper" | "lower"; height
+  --      = px to bring images to, found when missing; step = 8: widths are multiples of it; steps = T, the time steps
+  --      of a net: texts that need more are an error; least = 10: fewer images with a label are one, too; quiet =
+  --      false: true prints nothing
   -- out  {source = the opened source, images, labelled = how many, label = the rule, charset, lengths = {[n] = images},
-  --      length_min, length_max, characters = {[c] = times}, steps = time steps that the worst text needs (its characters
-  --      and one for each pair of equal neighbours), longest = its file, width and height = {median, min, max} px, one_size,
-  --      polarity = "dark on light" | "light on dark" | "mixed", gray_keeps = share of the contrast, suggested = {height,
-  --      widths, channels}, unreadable and bad = {{name, message}, …}, warnings = {{what, message, hint}, …}}
+  --      length_min, length_max, characters = {[c] = times}, steps = time steps that the worst text needs (its
+  --      characters and one for each pair of equal neighbours), longest = its file, width and height = {median, min,
+  --      max} px, one_size, polarity = "dark on light" | "light on dark" | "mixed", gray_keeps = share of the contrast,
+  --      suggested = {height, widths, channels}, unreadable and bad = {{name, message}, …}, warnings = {{what, message,
+  --      hint}, …}}
   -- errs what data.open raises; value: too few images, a text that needs too many time steps
   return function(path, opts)
     local o = check.options("data.explore", spec, opts)
     check.value("data.explore", {"path", "string"}, path)
     if o.case ~= nil then check.word("data.explore", "case", o.case, {"keep", "upper", "lower"}) end
     local source = open(path, {
-      label = o.label or "auto", charset = o.charset or "auto", length = {1, 32}, case = o.case, width = 1, height = 1, resize = true,
+      label = o.label or "auto", charset = o.charset or "auto", length = {1, 32}, case = o.case, width = 1, height = 1,
+      resize = true,
     })
-    local found = {path = path, source = source, images = source:count(), label = source.label, charset = source.charset, bad = source.bad}
+    local found = {path = path, source = source, images = source:count(), label = source.label,
+      charset = source.charset, bad = source.bad}
     found.charset_short = short_charset(source.charset)
     look_at_labels(found, source)
     warnings.refuse_few(found, o.least or 10)

@@ -72,7 +72,8 @@ local function refuse_character(where, box)
     local text = box:text(i)
     local odd = text and text:match("[^!-~]+")
     if odd then
-      check.fail(where, ("charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII without blanks"):format(
+      check.fail(where, ("charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII " ..
+        "without blanks"):format(
         text, box:name(i), odd), "the rule of the labels may be wrong, or the file is one to be left out")
     end
   end
@@ -105,13 +106,15 @@ local function tell_widths(place, box, asked)
   local widths = box:widths()
   if not widths or observer.current.mode ~= "run" then return end
   if type(asked) ~= "table" or asked.step then
-    observer.current:print(("%s: widths of batches, in px at height %d: %s"):format(place, box:height(), table.concat(widths, ", ")))
+    observer.current:print(("%s: widths of batches, in px at height %d: %s"):format(place, box:height(),
+      table.concat(widths, ", ")))
   end
   local squeezed, widest, px = box:squeezed()
   if squeezed > 0 then
     local are = squeezed == 1 and "is" or "are"
     local text = "note: %s: %d of %d images %s wider than %d px and %s squeezed; the widest is %s, %d px at height %d"
-    observer.current:print(text:format(place, squeezed, box:count(), are, widths[#widths], are, box:name(widest), px, box:height()))
+    observer.current:print(text:format(place, squeezed, box:count(), are, widths[#widths], are, box:name(widest), px,
+      box:height()))
   end
 end
 
@@ -153,9 +156,10 @@ local function refuse_rule(box, dir, rule)
   for i = 1, shown do examples[i] = box:name(math.floor((i - 1) * count / shown)):match("([^/]+)$") end
   local better = better_rule(examples[1])
   core.error{
-    code = "value", message = ("data.folder: the label rule %s fits none of the %d files in %s"):format(show_rule(rule), count, dir),
-    context = "such as " .. table.concat(examples, ", "),
-    hint = "label is a Lua pattern whose capture in the file's name is the text" .. (better and "; for the first, " .. better or ""),
+    code = "value", message = ("data.folder: the label rule %s fits none of the %d files in %s"):format(show_rule(rule),
+    count, dir), context = "such as " .. table.concat(examples, ", "),
+    hint = "label is a Lua pattern whose capture in the file's name is the text"
+    .. (better and "; for the first, " .. better or ""),
   }
 end
 
@@ -196,7 +200,8 @@ local function find_charset(box, dir, o, rule)
   end
   if fits == 0 then refuse_rule(box, dir, rule) end
   local lo, hi = read_text_length("data.folder", o.length)
-  box:set_charset(must_have_charset("data.folder", found_charset("data.folder", box), dir), lo or o.variable and 1 or hi, hi)
+  box:set_charset(must_have_charset("data.folder", found_charset("data.folder", box), dir), lo or o.variable and 1
+    or hi, hi)
 end
 
 -- ---- labels by a rule that is found ----
@@ -226,11 +231,15 @@ local function refuse_guess(dir, box, rules)
     for i, rule in ipairs(rules) do lines[i] = ("  --label='%s' reads %s"):format(rule, read_by(rule, names, "of")) end
     core.error{code = "value",
       message = ('data.folder: label = "auto" cannot decide which part of the names in %s is the label'):format(dir),
-      context = table.concat(lines, "\n"), hint = "choose one of them; in a recipe it is label = of data.folder, data.open or data.explore"}
+      context = table.concat(lines, "\n"),
+      hint = "choose one of them; in a recipe it is label = of data.folder, data.open or data.explore"}
   end
-  check.fail("data.folder", ('label = "auto" finds no text in the names of %s, such as %s'):format(dir, table.concat(names, ", ")),
-    (rules[1] and ("they look like numbers or checksums: --label='%s' would read %s"):format(rules[1], read_by(rules[1], {names[1]}, "of"))
-    or "label is a Lua pattern whose capture in the file's name is the text") .. "; data.list reads texts from a list beside the images")
+  check.fail("data.folder", ('label = "auto" finds no text in the names of %s, such as %s'):format(dir,
+    table.concat(names, ", ")),
+    (rules[1] and ("they look like numbers or checksums: --label='%s' would read %s"):format(rules[1],
+    read_by(rules[1], {names[1]}, "of"))
+    or "label is a Lua pattern whose capture in the file's name is the text")
+      .. "; data.list reads texts from a list beside the images")
 end
 
 -- Whether a text is of a source's charset and length, as far as they are given; nil where they are to be found.
@@ -246,7 +255,8 @@ local function wanted_by(o)
   end
 end
 
---- The rule for the names below a folder; in a run it is printed, with examples. box: names are enough; or_none = true: no
+--- The rule for the names below a folder; in a run it is printed, with examples. box: names are enough; or_none = true:
+-- no
 --- rule where no part of the names looks like a text; wanted: as of guess.rule
 -- out  rule; "TEXT_….png: a_1.png is a, …"
 function files.guess_rule(dir, box, or_none, wanted)
@@ -332,7 +342,8 @@ local function classes_of(dir, o)
   return #classes > 0 and classes or nil
 end
 
---- Gives the files of a folder their texts by a rule, without a charset to hold them against. rule: of data.folder, or "any":
+--- Gives the files of a folder their texts by a rule, without a charset to hold them against. rule: of data.folder, or
+-- "any":
 --- as "auto", but names without a text are no error. -> how many have one
 function files.read_texts(source, rule)
   local fits = 0
@@ -356,15 +367,16 @@ function files.new(make)
   --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and printed;
   --       two readings that are as good as each other are an error that shows both
   --       charset, length: of the texts (no charset = images
-  --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as found;
+  --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as
+  --       found;
   --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these.
   --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
-  --       height = 60, widths = {96, 128, 160}: images are brought to that height, keep their proportions and are filled up on
-  --       the right with their background (the median of their right edge) to the smallest of these widths that holds them; one
-  --       that is wider than all is squeezed. Batches are of one width each. widths = "auto": at most 6, multiples of 8 px,
-  --       chosen by the sizes of the files; {step = 16}: of 16.
+  --       height = 60, widths = {96, 128, 160}: images are brought to that height, keep their proportions and are
+  --       filled up on the right with their background (the median of their right edge) to the smallest of these widths
+  --       that holds them; one that is wider than all is squeezed. Batches are of one width each. widths = "auto": at
+  --       most 6, multiples of 8 px, chosen by the sizes of the files; {step = 16}: of 16.
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
@@ -382,7 +394,8 @@ function files.new(make)
     if o.label and not charset then check.fail("data.folder", "label needs a charset to know the characters") end
     local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
     local find = charset == "auto"
-    local box = core.data.folder_source(dir, image_options("data.folder", o, not find and charset, classes and 1 or o.length))
+    local box = core.data.folder_source(dir,
+      image_options("data.folder", o, not find and charset, classes and 1 or o.length))
     if find then find_charset(box, dir, o, rule) end
     local bad = charset and set_labels(box, dir, rule, spell)
     if o.length == "auto" and charset and not classes then box:fit_length() end
@@ -394,9 +407,9 @@ function files.new(make)
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
-  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; root = folder that paths begin at
-  --       (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the columns or keys (path,
-  --       file, filename or image; label or text); separator = "," of CSV
+  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; root = folder
+  --       that paths begin at (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the
+  --       columns or keys (path, file, filename or image; label or text); separator = "," of CSV
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
   function made.list(file, opts)
     local o = check.keys("data.list", opts, list_keys)

@@ -1,8 +1,8 @@
 -- guess.lua: which part of the names of image files is their text: label = "auto".
 --
--- Names are cut at '_', '-', '.', ',', blanks and brackets. Each way to read them is a rule for data.folder, a Lua pattern; its texts
--- score by the list `signs`. The best rule is used only when it leads clearly: else both are shown and the user chooses.
--- A dot never belongs to a text. A stray file among many decides nothing.
+-- Names are cut at '_', '-', '.', ',', blanks and brackets. Each way to read them is a rule for data.folder, a Lua
+-- pattern; its texts score by the list `signs`. The best rule is used only when it leads clearly: else both are shown
+-- and the user chooses. A dot never belongs to a text. A stray file among many decides nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local guess = {}
 
@@ -18,7 +18,8 @@ local function parent_of(name) return name:match("([^/]+)/[^/]+$") end
 
 -- ---- texts ----
 
--- The texts of one reading: all = {text or false, …} in the order of the names, given = those there are, count = {[text] = times}.
+-- The texts of one reading: all = {text or false, …} in the order of the names, given = those there are, count =
+-- {[text] = times}.
 local function texts_of(rule, names)
   local t = {rule = rule, names = names, all = {}, given = {}, count = {}, different = 0, lengths = {}}
   for i, name in ipairs(names) do
@@ -70,7 +71,8 @@ local function has_letters(t) return share(t, function(text) return text:find("[
 
 local function all_digits(t) return nearly_all(t, function(text) return text:find("^%d+$") ~= nil end) end
 
--- Whole numbers that lie close together, none twice in a folder, bare or all behind one word ("img17"): they count the files.
+-- Whole numbers that lie close together, none twice in a folder, bare or all behind one word ("img17"): they count the
+-- files.
 local function counts(t)
   local seen, numbers = {}, {}
   local word = t.given[1]:match("^%a*")
@@ -111,13 +113,15 @@ end
 
 -- Digits of a checksum or of a time: of one length, and all different where they are no plain number.
 local function is_hash(t, shortest)
-  if shortest >= 10 and nearly_all(t, function(text) return #text >= shortest and text:find("^%d+$") ~= nil end) then return true end
+  if shortest >= 10 and nearly_all(t, function(text) return #text >= shortest and text:find("^%d+$") ~= nil end) then
+    return true end
   if t.different < #t.given - strays(#t.given) or one_length(t) < 0.95 then return false end
   return nearly_all(t, function(text) return #text >= shortest and text:find("^[%x%-]+$") ~= nil end)
 end
 
 local function is_short_hash(t)
-  return not is_hash(t, 10) and is_hash(t, 6) and has_letters(t) and share(t, function(text) return text:find("%d") ~= nil end) > 0.8
+  return not is_hash(t, 10) and is_hash(t, 6) and has_letters(t)
+    and share(t, function(text) return text:find("%d") ~= nil end) > 0.8
 end
 
 local function is_date(t)
@@ -163,7 +167,9 @@ local function can_be_text(text) return #text <= 4 * TEXT_MAX and not text:find(
 
 --- nil when these can be no texts at all
 local function score_of(t)
-  if #t.all - #t.given > strays(#t.all) or #t.given == 0 or is_constant(t) or not nearly_all(t, can_be_text) then return nil end
+  if #t.all - #t.given > strays(#t.all) or #t.given == 0 or is_constant(t) or not nearly_all(t, can_be_text) then
+    return nil
+  end
   local score = 0
   for _, sign in ipairs(signs) do
     local found = sign.test(t)
@@ -179,8 +185,12 @@ local separators = "_-~()[]{}@#,; " -- and the dot, which is always one
 local function escaped(s) return (s:gsub("[%-%]%[]", "%%%0")) end
 
 --- The k-th part from the front: "^[^_.]*[_.]([^_.]*)"; from the back, up to the ending: "([^_.]*)[_.][^_.]*%.[^.]*$"
-local function front_rule(set, k) return "^" .. ("[^%s]*[%s]+"):format(set, set):rep(k - 1) .. ("([^%s]*)"):format(set) end
-local function back_rule(set, k) return ("([^%s]*)"):format(set) .. ("[%s][^%s]*"):format(set, set):rep(k - 1) .. "%.[^.]*$" end
+local function front_rule(set, k)
+  return "^" .. ("[^%s]*[%s]+"):format(set, set):rep(k - 1) .. ("([^%s]*)"):format(set)
+end
+local function back_rule(set, k)
+  return ("([^%s]*)"):format(set) .. ("[%s][^%s]*"):format(set, set):rep(k - 1) .. "%.[^.]*$"
+end
 
 local uuid = ("%x"):rep(8) .. ("%-" .. ("%x"):rep(4)):rep(3) .. "%-" .. ("%x"):rep(12)
 
@@ -275,7 +285,8 @@ local function readings(names, wanted)
   return different
 end
 
---- The rule that fits the names of a source's files: a Lua pattern, or "folder"; nil when none does. wanted(text): whether a
+--- The rule that fits the names of a source's files: a Lua pattern, or "folder"; nil when none does. wanted(text):
+-- whether a
 --- text is as those that are asked for; nil where nothing is known of them
 -- out  rule or nil; list of rules between which only the user can choose
 function guess.rule(source, wanted)

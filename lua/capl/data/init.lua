@@ -32,7 +32,8 @@ function Source:count() return self.box:count() end
 function Source:name(i) return self.box:name(i) end
 --- Label of sample i as it was given; nil without one.
 function Source:text(i) return self.box:text(i) end
---- Raises, naming the first file, when a text needs more time steps for CTC than a net gives: a number, or function(width of
+--- Raises, naming the first file, when a text needs more time steps for CTC than a net gives: a number, or
+-- function(width of
 --- the batch in px) -> number. Generated texts are not looked at.
 function Source:check_steps(steps) warnings.check_steps(self, steps) end
 --- source:width(), source:height(): size of the images in px, of the widest where they differ.
@@ -54,8 +55,8 @@ data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
 local pictures = scenes.new(source)
 --- Slider captchas and faces, with what is in them. See lua/capl/data/scenes.lua.
 data.slider, data.faces, data.save_scenes = pictures.slider, pictures.faces, pictures.save_scenes
---- Names of what they draw: shapes of slider gaps, and what they are easily taken for; classes of faces, and the pairs of these
--- that change places in a mirror.
+--- Names of what they draw: shapes of slider gaps, and what they are easily taken for; classes of faces, and the pairs
+-- of these that change places in a mirror.
 data.slider_shapes, data.slider_confusions = core.data.slider_shapes, core.data.slider_confusions
 data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swaps
 

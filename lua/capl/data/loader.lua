@@ -19,14 +19,16 @@ local Loader = {}
 Loader.__index = Loader
 
 local known = {
-  "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error", "dtype",
-  "seed", "cache", "shard", "parts", "pin", "max_bad", "cache_dir",
+  "source", "role", "batch", "workers", "prefetch", "shuffle", "drop_last", "augment", "tta", "normalize", "on_error",
+  "dtype", "seed", "cache", "shard", "parts", "pin", "max_bad", "cache_dir",
 }
 
 --- The options, of which the source is one: it does not stand by itself.
 local function read_options(opts)
   local alone = type(opts) == "table" and (opts.box or opts[1] ~= nil)
-  if alone then check.fail("data.loader", 'the source is given by its name: data.loader{source = …, role = "train"}') end
+  if alone then
+    check.fail("data.loader", 'the source is given by its name: data.loader{source = …, role = "train"}')
+  end
   return check.keys("data.loader", opts, known)
 end
 
@@ -64,7 +66,8 @@ end
 local function read_schedule(o)
   if not schedules.is(o.augment) then return nil end
   if o.role ~= "train" then
-    check.fail("data.loader", ("a schedule is for training, and role is \"%s\""):format(o.role), "give it to the train loader alone")
+    check.fail("data.loader", ("a schedule is for training, and role is \"%s\""):format(o.role),
+      "give it to the train loader alone")
   end
   return o.augment
 end
@@ -76,7 +79,8 @@ local function read_shard(shard)
   if shard == false then return ALONE end
   if shard == nil then return dist.world() end
   if not dist.is_world(shard) then
-    check.fail("data.loader", "shard is a " .. core.typename(shard) .. "; capl.distributed() gives one, false gives all to every rank")
+    check.fail("data.loader", "shard is a " .. core.typename(shard)
+      .. "; capl.distributed() gives one, false gives all to every rank")
   end
   return shard
 end
@@ -122,31 +126,32 @@ end
 --- Serves a source in batches.
 -- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
---       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…}; tta =
---       true: val and test images may be augmented too;
+--       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…};
+--       tta = true: val and test images may be augmented too;
 --       normalize = "standardize" | "unit" | {mean = {…}, std = {…}};
---       on_error = "stop" | "skip" for unreadable or unlabelled files: stop hands out all good batches before the bad one
---       first; skip takes other samples in their place, the same ones whatever the threads, and lists the bad ones in the
---       run's bad_files.txt; max_bad = 0.01: an epoch fails that has met more bad samples than this share of its samples
---       (one is always allowed; counted from where the epoch was begun or resumed);
---       dtype = "f32" | "bf16" | "f16" (of the images: half the bytes, for models that are called inside capl.autocast only) |
---       "u8" (their levels, 0 to 255); seed;
---       cache = "auto" | "none" | "ram" | "disk" | "device": where images that are the same in every epoch are kept as u8, so
---       that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir (default
---       $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images change, or what a
---       generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a quarter of its free
---       memory, else in memory when they take at most half of what is available; loader:path() tells;
---       shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads all of it.
---       batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r takes block r. For
---       training all ranks get equally many batches, and a smaller last round is shared out; val and test images come once,
+--       on_error = "stop" | "skip" for unreadable or unlabelled files: stop hands out all good batches before the bad
+--       one first; skip takes other samples in their place, the same ones whatever the threads, and lists the bad ones
+--       in the run's bad_files.txt; max_bad = 0.01: an epoch fails that has met more bad samples than this share of its
+--       samples (one is always allowed; counted from where the epoch was begun or resumed);
+--       dtype = "f32" | "bf16" | "f16" (of the images: half the bytes, for models that are called inside capl.autocast
+--       only) | "u8" (their levels, 0 to 255); seed;
+--       cache = "auto" | "none" | "ram" | "disk" | "device": where images that are the same in every epoch are kept as
+--       u8, so that each is decoded once: on a GPU; in memory; in a file that later runs use too, below cache_dir
+--       (default $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images
+--       change, or what a generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a
+--       quarter of its free memory, else in memory when they take at most half of what is available; loader:path()
+--       tells; shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads
+--       all of it. batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r
+--       takes block r. For training all ranks get equally many batches, and a smaller last round is shared out; val and
+--       test images come once,
 --       in the batches of a single process dealt out in turn, so that a rank may get one less, or none; parts = S for
 --       train.sharded_step: a smaller last step has parts of nearly one size, too;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
--- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past the end of
---       a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the source has several
---       widths (a batch has one of them), onehot = (N,T*K)} and the source's fields by their names: batch.mask = (N,H,W) u8,
---       batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the samples' numbers in the source,
---       from 0, which source:name(id) names
+-- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past
+--       the end of a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the
+--       source has several widths (a batch has one of them), onehot = (N,T*K)} and the source's fields by their names:
+--       batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the
+--       samples' numbers in the source, from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = read_options(opts)
@@ -162,7 +167,8 @@ function Loader.new(opts)
   local ops = read_augment(o)
   local schedule = read_schedule(o)
   local shuffle = o.shuffle
-  if shuffle == nil then shuffle = o.role == "train" and (o.source.dir or o.source.ordered) ~= nil end -- generated images have no order
+  -- generated images have no order
+  if shuffle == nil then shuffle = o.role == "train" and (o.source.dir or o.source.ordered) ~= nil end
   local low = {
     batch = o.batch, workers = auto.value("workers", o.workers or "auto"), prefetch = o.prefetch, shuffle = shuffle,
     drop_last = o.drop_last, on_error = on_error, dtype = o.dtype or "f32", seed = o.seed,
@@ -195,9 +201,10 @@ function Loader:samples() return self.box:samples() end
 function Loader:all_samples() return self.box:all_samples() end
 --- How many ranks share the source.
 function Loader:ranks() return self.low.world end
---- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the loader was
--- made: wait_seconds of seconds the caller waited for a batch (a GPU may have had queued work to do meanwhile); work_seconds
--- is the time of all threads that made samples, augment_seconds what augmentation took of it, both estimated.
+--- {batches, samples, augmented, substituted, bad, wait_seconds, seconds, work_seconds, augment_seconds} since the
+-- loader was made: wait_seconds of seconds the caller waited for a batch (a GPU may have had queued work to do
+-- meanwhile); work_seconds is the time of all threads that made samples, augment_seconds what augmentation took of it,
+-- both estimated.
 function Loader:stats()
   local s = self.box:stats()
   for key, value in pairs(self.before or {}) do s[key] = s[key] + value end
@@ -221,8 +228,8 @@ function Loader:set_batch(images)
   exchange(self, "batch", images)
   self.batch = images
 end
---- Says into how many parts of one size a step cuts the batch of all ranks: a smaller last one of an epoch is cut into as many,
--- on any number of ranks alike. train.fit does it for shards = S. The next epoch begins with it.
+--- Says into how many parts of one size a step cuts the batch of all ranks: a smaller last one of an epoch is cut into
+-- as many, on any number of ranks alike. train.fit does it for shards = S. The next epoch begins with it.
 -- errs value: no multiple of the ranks; batch times ranks is no multiple of it
 function Loader:set_parts(parts)
   check.value("loader:set_parts", {"their number", "number"}, parts)
@@ -241,18 +248,24 @@ function Loader:set_augment(ops)
 end
 --- A loader's box with another augmentation, to see whether there can be one.
 function Loader:check_augment(ops)
-  if self.schedule then check.fail("loader:set_augment", "the loader follows a schedule, which defines the augmentation") end
+  if self.schedule then
+    check.fail("loader:set_augment", "the loader follows a schedule, which defines the augmentation")
+  end
   local low = {}
   for key, value in pairs(self.low) do low[key] = value end
   if ops ~= nil then low.augment = read_augment{augment = ops, role = self.role, tta = true, source = self.source} end
   return core.data.loader(self.source.box, low)
 end
---- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of it
--- for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
--- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now = loader:stats()
-function Loader:waited(since, from, to, now) return loader_log.waiting(self, since, now or self:stats(), from, to or from) end
---- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked: why", and
--- behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first epoch on.
+--- The line a run prints at the end of an epoch of its train loader: "epoch 3: 50,030 images in 12.1 s, waited 0.4 % of
+-- it for data", and what would help when that is more than a tenth. Epochs of less than 5 s share a line.
+-- in   since: loader:stats() at an earlier time; numbers of the first and the last epoch since then; now =
+--      loader:stats()
+function Loader:waited(since, from, to, now)
+  return loader_log.waiting(self, since, now or self:stats(), from, to or from)
+end
+--- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked:
+-- why", and behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first
+-- epoch on.
 function Loader:path() return self.box:path() end
 --- How fast a GPU makes the next batch, in its own time. Takes that batch out of the epoch.
 -- in   times = 100: how often it is made
@@ -261,8 +274,9 @@ function Loader:path() return self.box:path() end
 function Loader:measure(times) return self.box:measure(times or 100) end
 --- List of {id, message} of the bad samples that the batches so far, or the one that failed, needed, by their numbers.
 function Loader:bad() return self.box:bad() end
---- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there. position: samples
--- that all ranks have been given, so that another number of ranks with the same batch of all goes on with the same steps.
+--- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there. position:
+-- samples that all ranks have been given, so that another number of ranks with the same batch of all goes on with the
+-- same steps.
 function Loader:state()
   local state = self.box:state()
   state.schedule = self.schedule and self.schedule:state()
@@ -291,17 +305,19 @@ end
 
 local Batch = {}
 
--- Of each batch: the numbers of its samples, as bytes. Not in the batch itself: what is in there tells kinds of captured steps
--- apart.
+-- Of each batch: the numbers of its samples, as bytes. Not in the batch itself: what is in there tells kinds of
+-- captured steps apart.
 local ids_of = setmetatable({}, {__mode = "k"})
 
 -- A field of earlier versions: an error that names the new one.
 local function refuse_removed(field)
   local instead = core.sys.gone and core.sys.gone("batch." .. field)
-  core.error{code = "value", message = ("batch.%s: there is no such field"):format(field), hint = instead and "removed: " .. instead}
+  core.error{code = "value", message = ("batch.%s: there is no such field"):format(field), hint = instead
+    and "removed: " .. instead}
 end
 
---- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and copies of a batch.
+--- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and
+-- copies of a batch.
 function Batch:__index(key)
   if key == "target_length" and rawget(self, "target") then -- texts that are all as long as their targets
     rawset(self, "target_length", core.full({self.count}, self.target.shape[2], {dtype = "i32"}))
@@ -354,12 +370,12 @@ function Loader:report()
   local here = self:ranks() > 1 and " on this rank" or ""
   if self.role ~= "train" then return ("%s data: %s; %d images%s"):format(self.role, self:path(), s.samples, here) end
   local share = s.seconds > 0 and 100 * s.wait_seconds / s.seconds or 0
-  return ("%s data: %s; %d images%s, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples, here, share,
-    s.substituted > 0 and (", %d replace bad ones"):format(s.substituted) or "")
+  return ("%s data: %s; %d images%s, waited for them %.1f %% of the time%s"):format(self.role, self:path(), s.samples,
+    here, share, s.substituted > 0 and (", %d replace bad ones"):format(s.substituted) or "")
 end
 
---- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state the
--- state's epoch goes on where it was.
+--- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state
+-- the state's epoch goes on where it was.
 -- errs value: test images that were read before and training has gone on since: they would choose the weights
 function Loader:epoch(number)
   check.value("loader:epoch", {"its number", "number"}, number)

@@ -1,5 +1,5 @@
--- loader_log.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch the step
--- waited for them, and which samples are bad.
+-- loader_log.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch
+-- the step waited for them, and which samples are bad.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

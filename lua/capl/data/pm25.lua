@@ -44,7 +44,8 @@ local function calendar(date, row)
   local number = day_number(year, month, day)
   return {
     month = month, day = day, day_of_year = number - day_number(year, 1, 1) + 1, weekday = weekday_of(number),
-    week = iso_week(year, number), season = math.floor(month % 12 / 3) + 1, heating = (month >= 11 or month <= 3) and 1 or 0,
+    week = iso_week(year, number), season = math.floor(month % 12 / 3) + 1, heating = (month >= 11 or month <= 3) and 1
+    or 0,
   }
 end
 
@@ -91,7 +92,8 @@ local function sorted(t)
   for i, from in ipairs(order) do
     if seen[t.date[from]] then
       core.error{code = "format",
-        message = ("data.pm25_features: rows %d and %d have the same date, %s"):format(seen[t.date[from]], from, t.date[from])}
+        message = ("data.pm25_features: rows %d and %d have the same date, %s"):format(seen[t.date[from]], from,
+        t.date[from])}
     end
     seen[made.date[i]] = from
   end
@@ -125,7 +127,8 @@ local function add_weather(t)
   end
 end
 
---- Of the days before: lag k at a day is the value k rows earlier; a mean of k at a day is over it and the k - 1 before.
+--- Of the days before: lag k at a day is the value k rows earlier; a mean of k at a day is over it and the k - 1
+-- before.
 local function add_history(t)
   for _, k in ipairs{1, 3, 7} do
     local list = {}
@@ -143,15 +146,17 @@ local function add_history(t)
   end
 end
 
---- What to derive from a table of columns with date (texts as 2015-02-28) and pm25, and if they are there u10, v10, u100,
--- v100 (m/s), t2m, d2m (K): wind speed and direction, sector of the wind, dew gap, relative humidity, calendar, lags of
--- 1, 3 and 7 days, means over 3, 7 and 30 days. A day's features use that day and those before alone.
+--- What to derive from a table of columns with date (texts as 2015-02-28) and pm25, and if they are there u10, v10,
+-- u100, v100 (m/s), t2m, d2m (K): wind speed and direction, sector of the wind, dew gap, relative humidity, calendar,
+-- lags of 1, 3 and 7 days, means over 3, 7 and 30 days. A day's features use that day and those before alone.
 -- in    t: {columns = {"date", …}, date = {…}, pm25 = {…}, …}, as data.pm25 and data.read_csv give it, in any order
 -- out   another table, sorted by date, with the new columns behind the others; NaN where a day lacks what it needs
 -- errs  value: no date or no pm25; format: what is no date, a date that occurs twice
 function pm25.features(t)
   check.value("data.pm25_features", {"the table", "table"}, t)
-  if type(t.date) ~= "table" or type(t.pm25) ~= "table" then core.fail("data.pm25_features needs the columns date and pm25") end
+  if type(t.date) ~= "table" or type(t.pm25) ~= "table" then
+    core.fail("data.pm25_features needs the columns date and pm25")
+  end
   local made = sorted(t)
   add_weather(made)
   add_calendar(made)

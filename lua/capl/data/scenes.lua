@@ -17,7 +17,8 @@ end
 
 local function check_count(where, count)
   if count == nil or type(count) == "number" and count >= 1 then return end
-  check.fail(where, ("count is a number of pictures from 1 on, got %s"):format(tostring(count)), "leave it out for an endless source")
+  check.fail(where, ("count is a number of pictures from 1 on, got %s"):format(tostring(count)),
+    "leave it out for an endless source")
 end
 
 --- {first, last} of whole numbers, or both of one number.
@@ -25,7 +26,9 @@ local function range(where, key, value)
   if value == nil then return end
   local lo, hi = value, value
   if type(value) == "table" then lo, hi = value[1], value[2] end
-  if type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0 and lo >= 0 and lo <= hi then return lo, hi end
+  if type(lo) == "number" and type(hi) == "number" and lo % 1 == 0 and hi % 1 == 0 and lo >= 0 and lo <= hi then
+    return lo, hi
+  end
   check.fail(where, ("%s is {first, last}, whole numbers from 0 on"):format(key))
 end
 
@@ -43,17 +46,17 @@ function scenes.new(make)
   local made = {}
 
   --- Slider captchas drawn while training: a picture with a gap, and at its left the piece that was cut from it.
-  -- opts  width = 320, height = 160 (px, 240..2048 by 120..2048); sizes = "one" | "mixed": mixed pictures are 280..480 by
-  --       140..240 px as on web sites, each enlarged into width = 512, height = 256 with white around it;
+  -- opts  width = 320, height = 160 (px, 240..2048 by 120..2048); sizes = "one" | "mixed": mixed pictures are 280..480
+  --       by 140..240 px as on web sites, each enlarged into width = 512, height = 256 with white around it;
   --       backgrounds = {0, 1999}: which of the seed's pictures lie behind, so that {0, 1799} and {1800, 1999} make a
   --       training and a validation set with no background in common; piece = {46, 64}: its size in px, even numbers;
   --       shapes = list of data.slider_shapes (all); channels = 3 | 1; seed = 42; count = pictures per epoch (endless);
   --       fixed = false: new pictures in every epoch; true: the same in every epoch, none of which a fresh source shows
   -- out   source with the fields points (4,3): x, y in px and 1 if it is there, of gap, piece and two decoys, each the
   --       centre of mass; boxes (4,5): left, top, right, bottom, class 0 gap | 1 piece | 2 decoy | -1 none; angle (1):
-  --       degrees by which the gap was drawn turned, positive = counter-clockwise (no augmentation changes it); facts (4):
-  --       background, shape (0 is the first of data.slider_shapes), size in px, confusions (1 + 8: the first and the fourth
-  --       of data.slider_confusions)
+  --       degrees by which the gap was drawn turned, positive = counter-clockwise (no augmentation changes it); facts
+  --       (4): background, shape (0 is the first of data.slider_shapes), size in px, confusions (1 + 8: the first and
+  --       the fourth of data.slider_confusions)
   -- errs  value: unknown option or shape, size out of range
   function made.slider(opts)
     local o = check.keys("data.slider", opts, slider_keys)
@@ -81,7 +84,8 @@ function scenes.new(make)
   function made.faces(opts)
     local o = check.keys("data.faces", opts, keys{"size"})
     check_count("data.faces", o.count)
-    local source = make(core.data.faces_source{seed = o.seed, count = o.count, fixed = o.fixed, channels = o.channels, size = o.size})
+    local source = make(core.data.faces_source{seed = o.seed, count = o.count, fixed = o.fixed, channels = o.channels,
+      size = o.size})
     source.swaps, source.classes = core.data.face_swaps, core.data.face_classes
     return source
   end
@@ -94,7 +98,9 @@ function scenes.new(make)
     check.value("data.save_scenes", {"dir", "string"}, o.dir)
     check.value("data.save_scenes", {"count", "number"}, o.count)
     if o.dir == "" then check.fail("data.save_scenes", "dir is empty; it names a folder") end
-    if type(o.source) ~= "table" or not o.source.box then core.fail("data.save_scenes needs source = data.slider{…} or data.faces{…}") end
+    if type(o.source) ~= "table" or not o.source.box then
+      core.fail("data.save_scenes needs source = data.slider{…} or data.faces{…}")
+    end
     local there, why = core.sys.mkdir(o.dir)
     if not there then core.error{code = "io", message = why} end
     core.data.scene_save(o.source.box, o.dir, o.count, o.workers or 0)

@@ -25,7 +25,9 @@ local function read_split(split)
     end
     sum = sum + share
   end
-  if math.abs(sum - 1) > 1e-6 then check.fail("data.series", ("the shares of split add up to %g, not to 1"):format(sum)) end
+  if math.abs(sum - 1) > 1e-6 then
+    check.fail("data.series", ("the shares of split add up to %g, not to 1"):format(sum))
+  end
   if (split[1] or 0) == 0 then check.fail("data.series", "split leaves nothing to train on") end
   return split[1], split[2] or 0
 end
@@ -40,20 +42,20 @@ function Series:inverse(x) return x * self.std + self.mean end
 
 --- make(box) makes a source of its box.
 function series.new(make)
-  --- Rows ordered by time as windows, and what comes after each. Rows may come in any order: they are sorted by the key,
-  -- which every row has once. The rows are split by time; no window reaches from one part into the next, so the first
-  -- window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one before, or
-  -- train's mean when there is none; a row whose target is missing is never a target. Features and target become
+  --- Rows ordered by time as windows, and what comes after each. Rows may come in any order: they are sorted by the
+  -- key, which every row has once. The rows are split by time; no window reaches from one part into the next, so the
+  -- first window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one before,
+  -- or train's mean when there is none; a row whose target is missing is never a target. Features and target become
   -- (x - mean) / std with the mean and deviation of train.
   -- in    from: path of a CSV file, or a table of columns as of data.pm25 or data.read_csv
   -- opts  target: column to foretell; key = "date": column of dates, dates with times, or numbers; features = list of
   --       columns (all but key and target); window = 7 rows; horizon = 1: rows from a window's last to its target;
   --       split = {0.7, 0.15, 0.15}; scale = "standard" | "none"
   -- out   {train, val, test = sources (nil without rows) with the fields input (T,F) and value (1), whose names are the
-  --       keys of the targets' rows; features, target, window, horizon; mean, std: of the target; inverse(x); facts: rows,
-  --       filled and irregular steps of the key among them}
-  -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such column,
-  --       a part shorter than a window, unknown option
+  --       keys of the targets' rows; features, target, window, horizon; mean, std: of the target; inverse(x); facts:
+  --       rows, filled and irregular steps of the key among them}
+  -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such
+  --       column, a part shorter than a window, unknown option
   return function(from, opts)
     local o = check.keys("data.series", opts, keys)
     if type(from) ~= "string" and not (type(from) == "table" and type(from.columns) == "table") then
@@ -71,8 +73,8 @@ function series.new(make)
     end
     local train, val = read_split(o.split)
     local box = core.data.series(from, {
-      key = o.key, target = o.target, features = o.features, window = o.window, horizon = o.horizon, train = train, val = val,
-      unscaled = o.scale == "none",
+      key = o.key, target = o.target, features = o.features, window = o.window, horizon = o.horizon, train = train,
+      val = val, unscaled = o.scale == "none",
     })
     local facts = box:facts()
     local self = setmetatable({

@@ -22,26 +22,30 @@ end
 
 local function check_share(key, share, least)
   if type(share) == "number" and share >= least and share < 1 then return share end
-  check.fail("data.split", ("%s is a share of all images, at least %g and below 1, not %s"):format(key, least, tostring(share)))
+  check.fail("data.split", ("%s is a share of all images, at least %g and below 1, not %s"):format(key, least,
+    tostring(share)))
 end
 
 local function check_sizes(parts, opts, count)
   for _, name in ipairs{"train", "val", "test"} do
     if #parts[name] == 0 and not (name == "test" and opts.test == 0) then
-      check.fail("data.split", ("of %d images none is left for %s with val = %g, test = %g"):format(count, name, opts.val, opts.test),
-        "an evaluation needs images: some hundred at least, a tenth of all")
+      check.fail("data.split", ("of %d images none is left for %s with val = %g, test = %g"):format(count, name,
+        opts.val, opts.test), "an evaluation needs images: some hundred at least, a tenth of all")
     end
   end
 end
 
 local SURELY = 8 -- images for val: a small set has as many even where chance gave it none
 
---- Where val ends: at its share, or further on, where too few of a small set lie below that. at = list of shares by sample
+--- Where val ends: at its share, or further on, where too few of a small set lie below that. at = list of shares by
+-- sample
 local function end_of_val(at, shares)
   local count, above = 0, {}
   local wanted = math.min(SURELY, math.floor(#at * shares.val + 0.5))
   for _, share in ipairs(at) do
-    if share >= shares.test + shares.val then above[#above + 1] = share elseif share >= shares.test then count = count + 1 end
+    if share >= shares.test + shares.val then above[#above + 1] = share elseif share >= shares.test then
+      count = count + 1
+    end
   end
   table.sort(above)
   local last = above[wanted - count] -- copies have the same share and go together
@@ -67,7 +71,8 @@ local function group_by_pattern(pattern)
   return function(name)
     local fine, group = pcall(string.match, name, pattern)
     if fine then return group end
-    check.fail("data.split", ("group = '%s' is no Lua pattern: %s"):format(pattern, (group:gsub("^[^:]*:[^:]*:%d+: ", ""))))
+    check.fail("data.split", ("group = '%s' is no Lua pattern: %s"):format(pattern,
+      (group:gsub("^[^:]*:[^:]*:%d+: ", ""))))
   end
 end
 
@@ -106,7 +111,9 @@ local function named_part(parts, part_of, key, list, ids_of)
   local from = type(list) == "string" and list or key
   for _, name in ipairs(names) do
     local ids = ids_of[name]
-    if not ids then check.fail("data.split", ("%s names %s, which the source does not have"):format(from, tostring(name))) end
+    if not ids then
+      check.fail("data.split", ("%s names %s, which the source does not have"):format(from, tostring(name)))
+    end
     if part_of[name] and part_of[name] ~= key then
       check.fail("data.split", ("%s is named for %s and for %s"):format(name, part_of[name], key))
     end
@@ -133,12 +140,14 @@ local function sort_by_names(parent, lists)
     if not part_of[parent:name(id)] then table.insert(parts.train, id) end
   end
   if #parts.train == 0 or #parts.val == 0 then
-    check.fail("data.split", ("of %d images none is left for %s"):format(parent:count(), #parts.train == 0 and "train" or "val"))
+    check.fail("data.split", ("of %d images none is left for %s"):format(parent:count(), #parts.train == 0 and "train"
+      or "val"))
   end
   return parts
 end
 
--- The setting fraction: the ids whose bytes come first in an order that only they decide, so that less is a part of more.
+-- The setting fraction: the ids whose bytes come first in an order that only they decide, so that less is a part of
+-- more.
 local function fraction_of(parent, ids)
   local fraction = observer.current:take_setting("fraction") or 1
   if fraction == 1 then return ids end
@@ -154,7 +163,9 @@ local function fraction_of(parent, ids)
   return out
 end
 
-local function is_list(value) return type(value) == "table" or type(value) == "string" and core.sys.kind(value) == "file" end
+local function is_list(value)
+  return type(value) == "table" or type(value) == "string" and core.sys.kind(value) == "file"
+end
 
 local function sort_into_parts(parent, o)
   if is_list(o.val) or is_list(o.test) then
@@ -172,21 +183,26 @@ end
 
 --- make(box, bad) makes a source of its box.
 function split.new(make)
-  --- A source of files in two or three parts that never overlap and stay as they are when files are added (where val has at
+  --- A source of files in two or three parts that never overlap and stay as they are when files are added (where val
+  -- has at
   --- least 8; a small set's is filled up to what its share would be, at most 8). By the bytes
-  --- of each file: the same image is never in two of them, whatever its names. By group: all samples of a writer, a site
+  --- of each file: the same image is never in two of them, whatever its names. By group: all samples of a writer, a
+  -- site
   --- or a day are in one part. By list: the parts that somebody else has drawn.
   -- parent source of data.folder, data.list or data.lmdb
-  -- opts   val = 0.1, test = 0: shares of all images; group = Lua pattern whose capture in the path is the group's name,
-  --        or a function(path, label) -> name; val = {"b/1.png", …} or "val.txt", test likewise: names, or a file of them, one per
-  --        line; the rest is for training
-  --        The setting --fraction=0.3 of every recipe leaves that share of the images for training, as few as there might be
+  -- opts   val = 0.1, test = 0: shares of all images; group = Lua pattern whose capture in the path is the group's
+  --        name, or a function(path, label) -> name; val = {"b/1.png", …} or "val.txt", test likewise: names, or a file
+  --        of them, one per line; the rest is for training
+  --        The setting --fraction=0.3 of every recipe leaves that share of the images for training, as few as there
+  --        might be
   -- out    sources: train, val, and test when it has a share
   -- errs   value: the source has no files, a part is empty, the group rule fits not all, a name is unknown or in two
   --        parts; io: a file cannot be read
   return function(parent, opts)
     local o = check.keys("data.split", opts, {"val", "test", "group"})
-    if type(parent) ~= "table" or not parent.dir then core.fail("data.split takes a source of data.folder, data.list or data.lmdb") end
+    if type(parent) ~= "table" or not parent.dir then
+      core.fail("data.split takes a source of data.folder, data.list or data.lmdb")
+    end
     local parts = sort_into_parts(parent, o)
     local test = #parts.test > 0 and part(parent, parts.test, make) or nil
     return part(parent, fraction_of(parent, parts.train), make), part(parent, parts.val, make), test

@@ -9,7 +9,8 @@ local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's f
 local NAME_LENGTH = 23
 
 -- What batches call something else already.
-local taken = {count = true, padded = true, global_batch_size = true, onehot = true, classes = true, target2 = true, mix = true}
+local taken = {count = true, padded = true, global_batch_size = true, onehot = true, classes = true, target2 = true,
+  mix = true}
 local options = {image = true, target = true, charset = true, classes = true}
 local field_order = {mask = 1, points = 2, boxes = 3}
 
@@ -33,13 +34,17 @@ end
 -- ---- the parts ----
 
 local function check_image(image)
-  expect("image", image, dims_of(4), "u8", "(N,C,H,W) u8 levels", "values in 0..1 become levels by (image * 255):to(\"u8\")")
+  expect("image", image, dims_of(4), "u8", "(N,C,H,W) u8 levels",
+    "values in 0..1 become levels by (image * 255):to(\"u8\")")
   local channels = image.shape[2]
-  if channels ~= 1 and channels ~= 3 then refuse("image has %d channels; it has 1 (gray) or 3 (red, green, blue)", channels) end
+  if channels ~= 1 and channels ~= 3 then
+    refuse("image has %d channels; it has 1 (gray) or 3 (red, green, blue)", channels)
+  end
 end
 
 local function check_target(target)
-  expect("target", target, dims_of(1, 2), "i32", "(N) or (N,T) i32 class numbers from 0 on, -1 = none", 'target:to("i32")')
+  expect("target", target, dims_of(1, 2), "i32", "(N) or (N,T) i32 class numbers from 0 on, -1 = none",
+    'target:to("i32")')
 end
 
 local function check_mask(o, mask)
@@ -129,10 +134,11 @@ local tensors = {}
 --- new(source): how a source is made of an engine's.
 function tensors.new(source)
   --- Tensors as samples, one for each place of the first dim; they are copied.
-  -- opts  image = (N,C,H,W) u8 levels, C 1 or 3; target = (N,T) or (N) i32, -1 = none, with charset = "0-9" when they spell
-  --       texts, or classes = how many there are; mask = (N,H,W) u8; points = (N,P,3) f32: x, y in px, 1 = visible; boxes =
-  --       (N,B,5) f32: left, top, right, bottom in px, class; and up to four tensors (N,…) f32 in all beside image and
-  --       target, under names of your own: batches have them by the same names, and augmentation leaves those alone
+  -- opts  image = (N,C,H,W) u8 levels, C 1 or 3; target = (N,T) or (N) i32, -1 = none, with charset = "0-9" when they
+  --       spell texts, or classes = how many there are; mask = (N,H,W) u8; points = (N,P,3) f32: x, y in px, 1 =
+  --       visible; boxes = (N,B,5) f32: left, top, right, bottom in px, class; and up to four tensors (N,…) f32 in all
+  --       beside image and target, under names of your own: batches have them by the same names, and augmentation
+  --       leaves those alone
   -- out   source for data.loader, in this order unless it is shuffled
   -- errs  value: sizes or types that do not fit, a label outside the classes
   return function(opts)
@@ -142,8 +148,8 @@ function tensors.new(source)
     local names = names_of(opts)
     for _, name in ipairs(names) do check_field(opts, name, opts[name]) end
     local box = core.data.arrays{
-      count = count_of(opts, names), image = opts.image, target = opts.target, charset = opts.charset, classes = classes,
-      fields = fields_of(opts, names),
+      count = count_of(opts, names), image = opts.image, target = opts.target, charset = opts.charset,
+      classes = classes, fields = fields_of(opts, names),
     }
     local made = source(box)
     made.ordered, made.n_classes = true, classes

@@ -22,7 +22,8 @@ function warnings.steps_of(text)
   return #text + repeats
 end
 
---- Raises when texts of a source need more time steps than a net has. steps = number, or function(px of the batch) -> number
+--- Raises when texts of a source need more time steps than a net has. steps = number, or function(px of the batch) ->
+-- number
 function warnings.check_steps(source, steps)
   local n, first, by_width = 0, nil, {}
   for id = 0, source.dir and source:count() - 1 or -1 do
@@ -31,7 +32,8 @@ function warnings.check_steps(source, steps)
     local needs = text and warnings.steps_of(text) or 0
     if needs > by_width[width] then
       n = n + 1
-      first = first or ('%s: its text "%s" needs %d time steps, one for each character and one between equal neighbours; '
+      first = first or ('%s: its text "%s" needs %d time steps, one for each character and one between equal ' ..
+        'neighbours; '
         .. "an image of %d px gives %d"):format(source:name(id), text, needs, width, by_width[width])
     end
   end
@@ -44,9 +46,11 @@ end
 function warnings.refuse_few(found, least)
   if found.labelled >= least then return end
   local first = found.bad[1]
-  local why = first and ("%s has %d images with a label that can be used, at least %d are needed; the first without: %s"):format(found.path,
+  local why = first and ("%s has %d images with a label that can be used, at least %d are needed; the first " ..
+    "without: %s"):format(found.path,
     found.labelled, least, first.message) or
-    ("%s has %d images with a label, at least %d are needed to train and check a net"):format(found.path, found.labelled, least)
+    ("%s has %d images with a label, at least %d are needed to train and check a net"):format(found.path,
+    found.labelled, least)
   refuse(why, first and "label, charset and case define valid labels; 'capl data check' lists all invalid ones" or
     "label more images; " .. pretrain)
 end
@@ -54,8 +58,10 @@ end
 --- Raises when a text needs more time steps than a net has.
 function warnings.refuse_long(found, steps)
   if found.steps <= steps then return end
-  refuse(("%s: its text needs %d time steps, one for each character and one between equal neighbours, and the net has %d"):format(
-    found.longest, found.steps, steps), "wider images or less pooling of the width give more steps; or leave the longest texts out")
+  refuse(("%s: its text needs %d time steps, one for each character and one between equal neighbours, and the net " ..
+    "has %d"):format(
+    found.longest, found.steps, steps),
+    "wider images or less pooling of the width give more steps; or leave the longest texts out")
 end
 
 -- ---- notes ----
@@ -70,7 +76,8 @@ local function both_cases(found)
   if #pairs_of == 0 then return nil end
   return {
     what = "case", message = ("%s: letters occur in both cases, such as %s: %s more to distinguish"):format(found.path,
-      table.concat(pairs_of, ", ", 1, math.min(3, #pairs_of)), #pairs_of == 1 and "one character" or #pairs_of .. " characters"),
+      table.concat(pairs_of, ", ", 1, math.min(3, #pairs_of)), #pairs_of == 1 and "one character"
+      or #pairs_of .. " characters"),
     hint = 'if the site accepts either, case = "lower" of the source merges them',
   }
 end
@@ -109,14 +116,15 @@ end
 local function left_out(found, source)
   local n, first = source.box:left_out()
   if n == 0 then return nil end
-  return {what = "kinds", message = ("%d images of other kinds are not read, such as %s/%s"):format(n, found.path, first),
-    hint = "convert them to PNG"}
+  return {what = "kinds", message = ("%d images of other kinds are not read, such as %s/%s"):format(n, found.path,
+    first), hint = "convert them to PNG"}
 end
 
 local function few(found)
   if found.labelled >= FEW then return nil end
-  return {what = "few", message = ("%s has %d images with labels; a net from scratch wants some hundred at least"):format(found.path,
-    found.labelled), hint = pretrain}
+  return {what = "few", message =
+    ("%s has %d images with labels; a net from scratch wants some hundred at least"):format(found.path, found.labelled),
+      hint = pretrain}
 end
 
 --- Two files of one name in different folders.
@@ -131,7 +139,8 @@ local function same_names(found, source)
   end
   if #pairs_of == 0 then return nil end
   return {
-    what = "names", message = ("%s the name of another one%s: %s"):format(#pairs_of == 1 and "1 image has" or #pairs_of .. " images have",
+    what = "names", message = ("%s the name of another one%s: %s"):format(#pairs_of == 1 and "1 image has"
+    or #pairs_of .. " images have",
       found.label and " in another folder" or "", listed(pairs_of, 2)),
     hint = "both are used; if one set was unpacked over another, 'capl data check' lists the duplicates",
   }
@@ -145,8 +154,8 @@ local function copies(found, source, scan)
     local text, before = source:text(id), source:text(other)
     n = n + 1
     if text ~= before then
-      contradicting[#contradicting + 1] = ('%s says "%s", %s says "%s"'):format(source:name(other), before or "", source:name(id),
-        text or "")
+      contradicting[#contradicting + 1] = ('%s says "%s", %s says "%s"'):format(source:name(other), before or "",
+        source:name(id), text or "")
     end
   end
   found.copies, found.contradictions = n, contradicting

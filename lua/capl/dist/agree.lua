@@ -1,8 +1,8 @@
 -- agree.lua: what ranks decide alike at the end of a step: whether to stop, and what time it is.
 --
--- Votes cost one short exchange through the star, so they are not cast at every step: rank 0 names the step of the next one, by
--- its own clock about a quarter of a second away, in the answer that all ranks get. Between two exchanges the last decisions
--- hold, the same on every rank: whoever decides by them decides as all others do.
+-- Votes cost one short exchange through the star, so they are not cast at every step: rank 0 names the step of the next
+-- one, by its own clock about a quarter of a second away, in the answer that all ranks get. Between two exchanges the
+-- last decisions hold, the same on every rank: whoever decides by them decides as all others do.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -79,7 +79,8 @@ local function exchange(self, votes)
   if self.world.rank == 0 then self.last = now end
 end
 
---- The end of a step, on every rank. votes: {stop = signal}, or a function that gives them, called only when they are asked for.
+--- The end of a step, on every rank. votes: {stop = signal}, or a function that gives them, called only when they are
+-- asked for.
 --- -> {stop, seconds} as all ranks have agreed on last; whether that was just now
 function Agreement:step(votes)
   self.steps = self.steps + 1

@@ -1,7 +1,7 @@
 -- dist: the ranks that train one model together, and which of them this process is.
 --
--- A world of one has nobody to talk to: its calls are done at once. With more ranks, the command that runs a recipe joins them
--- before the recipe's first word; whatever else asks for the world joins them then.
+-- A world of one has nobody to talk to: its calls are done at once. With more ranks, the command that runs a recipe
+-- joins them before the recipe's first word; whatever else asks for the world joins them then.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -14,10 +14,11 @@ local dist = {
 
 local joined -- the world, once there is one
 
---- Joins the ranks this process was started with, once; device: where the collectives' tensors are, nil = the default one;
--- recipe: for messages.
+--- Joins the ranks this process was started with, once; device: where the collectives' tensors are, nil = the default
+-- one; recipe: for messages.
 -- out  the world
--- errs value: variables of launchers contradict each other; unsupported: what moves tensors between ranks is not installed;
+-- errs value: variables of launchers contradict each other; unsupported: what moves tensors between ranks is not
+--      installed;
 -- io: another rank cannot be reached
 function dist.join(opts)
   if joined then return joined end
@@ -35,8 +36,8 @@ function dist.size() return joined and joined.size or core.dist.place().size end
 
 --- The processes that train together: rank, size and what they can do as one; see docs/distributed.md.
 -- out  world: rank (0 … size - 1), size, local_rank, local_size, host, device, backend, launch, is_main (rank 0);
---      batch(n): n images per rank as the images of one step; all_reduce, broadcast, all_gather, reduce_scatter, barrier,
---      sum, gather, print
+--      batch(n): n images per rank as the images of one step; all_reduce, broadcast, all_gather, reduce_scatter,
+--      barrier, sum, gather, print
 -- errs unsupported: ranks that need what is not installed, with the line that installs it
 -- eg   return capl.distributed().size  --> 1
 function dist.distributed() return dist.join() end

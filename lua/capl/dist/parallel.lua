@@ -1,8 +1,8 @@
 -- parallel.lua: one model on several ranks: weights that begin alike, gradients averaged while they are made.
 --
 -- Optimisers call it in a world of more than one rank, through dist.parallel. Each keeps its gradients in flat pieces
--- (engine/dist/buckets.c). opt:backward_step sends them during its backward pass; gradients of earlier loss:backward and
--- opt:backward calls stay here until the step and travel once with the rest. opt:step without it sends all at once.
+-- (engine/dist/buckets.c). opt:backward_step sends them during its backward pass; gradients of earlier loss:backward
+-- and opt:backward calls stay here until the step and travel once with the rest. opt:step without it sends all at once.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -68,7 +68,9 @@ end
 
 local function rebuild(opt, state)
   state.params = parameters_of(opt)
-  if not state.order or #state.order ~= #state.params then state.order, state.learned = backwards(#state.params), false end
+  if not state.order or #state.order ~= #state.params then
+    state.order, state.learned = backwards(#state.params), false
+  end
   make_buckets(opt, state)
 end
 
@@ -81,7 +83,8 @@ local function buckets_of(opt)
   end
   if not state.buckets or not state.buckets:fit(state.params) then
     if replay.again then
-      core.error{code = "state", op = opt.name, path = false, message = "parameters were exchanged or frozen inside a captured step"}
+      core.error{code = "state", op = opt.name, path = false,
+        message = "parameters were exchanged or frozen inside a captured step"}
     end
     replay.before_launch(rebuild, opt, state)
   end
@@ -138,8 +141,8 @@ end
 
 local function settle(buckets) buckets:settle(true) end
 
--- Adds what the exchange of this step's gradients took: from before its first piece on. A GPU knows that only later: there it is
--- all exchanges since the first step's (parallel.overlap).
+-- Adds what the exchange of this step's gradients took: from before its first piece on. A GPU knows that only later:
+-- there it is all exchanges since the first step's (parallel.overlap).
 local function count_time(state)
   local now, before = world:traffic(), state.traffic
   state.traffic = nil
@@ -148,7 +151,8 @@ local function count_time(state)
     spent.steps, spent.since = spent.steps + 1, spent.since or before
     return
   end
-  spent.steps, spent.busy, spent.waited = spent.steps + 1, spent.busy + now.busy - before.busy, spent.waited + now.waited - before.waited
+  spent.steps, spent.busy, spent.waited = spent.steps + 1, spent.busy + now.busy - before.busy,
+    spent.waited + now.waited - before.waited
 end
 
 local function average(opt)
@@ -171,7 +175,8 @@ function parallel.finish(opt)
   if not (state and state.averaged) then return average(opt) end
   state.averaged = false
   if state.buckets:fresh() then
-    core.error{code = "state", op = opt.name, path = false, message = "gradients were added after they had been averaged over the ranks",
+    core.error{code = "state", op = opt.name, path = false,
+      message = "gradients were added after they had been averaged over the ranks",
       hint = "call backward for all parts of a step before clipping or capl.replicate's average"}
   end
 end
@@ -229,22 +234,26 @@ end
 
 local replicate_spec = {{"bucket_mb", "number"}, {"first_bucket_mb", "number"}}
 
---- The seeds' name for training one model on several GPUs. Nothing is wrapped: in a world of more than one rank every optimiser
--- averages its gradients by itself; this shares the weights and buffers of rank 0 now, and sets the size of the pieces.
+--- The seeds' name for training one model on several GPUs. Nothing is wrapped: in a world of more than one rank every
+-- optimiser averages its gradients by itself; this shares the weights and buffers of rank 0 now, and sets the size of
+-- the pieces.
 -- in   model; opts bucket_mb = 25 (of gradients that travel together), first_bucket_mb = 1 (the first ones, sent early)
 -- out  the model
 function parallel.replicate(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "replicate", "module", model) end
   local o = check.options("replicate", replicate_spec, opts)
   for key, value in pairs(o) do
-    if not (value > 0 and value < math.huge) then check.fail("replicate", ("%s is above 0, got %g"):format(key, value)) end
+    if not (value > 0 and value < math.huge) then
+      check.fail("replicate", ("%s is above 0, got %g"):format(key, value))
+    end
     settings[key] = value
   end
   if world then weights.share(world, weights.of_module(model)) end
   return model
 end
 
---- Figures of the pieces of all optimisers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass went on.
+--- Figures of the pieces of all optimisers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass
+-- went on.
 function parallel.figures()
   local out = {pieces = 0, leaves = 0, bytes = 0, sent = 0, early = 0}
   for _, state in pairs(states) do
@@ -260,7 +269,8 @@ end
 -- ---- between steps ----
 
 --- Called by all ranks before an evaluation, before saving, at the end of an epoch and of the run: batch norm's running
--- statistics become the mean over the ranks, and weights that have drifted apart are an error. models: nil = the registered one
+-- statistics become the mean over the ranks, and weights that have drifted apart are an error. models: nil = the
+-- registered one
 function parallel.settle(models)
   if not models then models = observer.current.model and {observer.current.model} or {} end
   if #models > 0 and not replay.again then weights.settle(world, models) end
@@ -273,7 +283,8 @@ function parallel.header_line()
   return weights.bytes > 0 and megabytes(weights.bytes) .. " of weights from rank 0" or nil
 end
 
---- Share of the exchange of gradients that was hidden behind the backward pass, nil where nothing was exchanged; and figures:
+--- Share of the exchange of gradients that was hidden behind the backward pass, nil where nothing was exchanged; and
+-- figures:
 --- {steps, busy, waited (seconds), pieces, bytes (of a step), sent, early}
 function parallel.overlap()
   local f = parallel.figures()
@@ -290,8 +301,10 @@ end
 function parallel.report_line()
   local share, f = parallel.overlap()
   if f.steps == 0 then return nil end
-  local hidden = share and (", %.0f %% of %.1f s of communication overlapped with the backward pass"):format(100 * share, f.busy) or ""
-  return ("gradients: %s in %d piece%s a step%s"):format(megabytes(f.bytes), f.pieces, f.pieces == 1 and "" or "s", hidden)
+  local hidden = share and (", %.0f %% of %.1f s of communication overlapped with the backward pass"):format(100
+    * share, f.busy) or ""
+  return ("gradients: %s in %d piece%s a step%s"):format(megabytes(f.bytes), f.pieces, f.pieces == 1 and "" or "s",
+    hidden)
 end
 
 -- ---- the world ----

@@ -1,8 +1,8 @@
 -- sync.lua: what the ranks of a world must see alike: the time, and the wish that the run should stop.
 --
--- Whoever decides by a clock or a signal asks here. Alone, that is this process's own. Among several ranks it is rank 0's
--- clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop that all
--- have agreed on: ranks that decided by their own would part company, and wait for each other for ever.
+-- Whoever decides by a clock or a signal asks here. Alone, that is this process's own. Among several ranks it is rank
+-- 0's clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop
+-- that all have agreed on: ranks that decided by their own would part company, and wait for each other for ever.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -36,7 +36,8 @@ end
 function sync.mean(x)
   local world = sync.world()
   if not world then return x end
-  return core.no_grad(function() return world:all_reduce(x:detach():to("f32"):reshape(1) * 1, {op = "mean"}):reshape(1):sum() end)
+  return core.no_grad(function()
+    return world:all_reduce(x:detach():to("f32"):reshape(1) * 1, {op = "mean"}):reshape(1):sum() end)
 end
 
 --- Seconds, the same on every rank; they go on from step to step.
@@ -140,8 +141,8 @@ local function take_stop(hold)
   return asked(hold)
 end
 
---- Whether the run should stop, between two steps; signals wait for so many seconds more, 0: they come at once again. In a
--- world that is so when all have agreed on it.
+--- Whether the run should stop, between two steps; signals wait for so many seconds more, 0: they come at once again.
+-- In a world that is so when all have agreed on it.
 function sync.hold(hold)
   if not sync.world() then return asked(hold) end
   sync.holding = hold

@@ -1,15 +1,17 @@
 -- tree.lua: sums over S shards in one fixed order, whichever rank holds which of them.
 --
--- Level 0 of the tree are the shards, in pairs they make level 1, and so on; an odd last one goes up as it is. A rank holds
--- consecutive shards and adds up what of the tree lies within them: one number where ranks and shards are powers of two. All
--- ranks then finish the tree in the same order. What is added is a tensor, or anything else with a function for it.
+-- Level 0 of the tree are the shards, in pairs they make level 1, and so on; an odd last one goes up as it is. A rank
+-- holds consecutive shards and adds up what of the tree lies within them: one number where ranks and shards are powers
+-- of two. All ranks then finish the tree in the same order. What is added is a tensor, or anything else with a function
+-- for it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local Tree = {}
 Tree.__index = Tree
 
-local CHUNK = 1048576 -- numbers of a rank that are gathered at a time, so that the memory for it does not grow with the ranks
+-- numbers of a rank that are gathered at a time, so that the memory for it does not grow with the ranks
+local CHUNK = 1048576
 
 -- The sum of two nodes of the tree; both are let go.
 local function plus(a, b)
@@ -69,7 +71,8 @@ end
 
 -- The whole sum of numbers first … of all ranks' trees.
 local function finish(world, tree, plans, first, n)
-  local whole, all = new(tree.shards, function(a, b) return a + b end), world:all_gather(stacked(tree, first, n, plans.most))
+  local whole, all = new(tree.shards, function(a, b) return a + b end),
+    world:all_gather(stacked(tree, first, n, plans.most))
   for rank = 0, world.size - 1 do
     for i, node in ipairs(plans[rank]) do
       whole:join(node.level, node.at, all:narrow(1, rank + 1, 1):narrow(2, i, 1):reshape(n))

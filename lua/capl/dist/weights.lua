@@ -119,7 +119,9 @@ local function of_models(models)
   local statistics, parameters, seen = {}, {}, {}
   for _, model in ipairs(models) do
     for path, module in model:named_modules() do
-      for _, name in ipairs(module.statistics or {}) do add(statistics, seen, path .. "." .. name, rawget(module, name)) end
+      for _, name in ipairs(module.statistics or {}) do
+        add(statistics, seen, path .. "." .. name, rawget(module, name))
+      end
     end
     for name, p in model:named_parameters() do add(parameters, seen, name, p) end
   end
@@ -150,14 +152,15 @@ local function check_parameters(world, parameters, texts)
     if texts[r] ~= texts[1] then
       local name = first_difference(parameters, texts[1], texts[r])
       core.error{code = "state", path = false,
-        message = ("the ranks have drifted apart: %s of rank %d (host %s) is not that of rank 0"):format(name, r - 1, world.hosts[r]),
-        hint = "a step, a load or a write in place that only some ranks do gives them different models: do it on all of them"}
+        message = ("the ranks have drifted apart: %s of rank %d (host %s) is not that of rank 0"):format(name, r - 1,
+        world.hosts[r]), hint = "a step, a load or a write in place that only some ranks do gives them different " ..
+        "models: do it on all of them"}
     end
   end
 end
 
---- Makes models the same on all ranks where they may differ, and raises where they must not: running statistics become their
--- mean over the ranks, parameters are compared. Every rank calls it.
+--- Makes models the same on all ranks where they may differ, and raises where they must not: running statistics become
+-- their mean over the ranks, parameters are compared. Every rank calls it.
 -- errs state: names the first parameter that differs, and the rank
 function weights.settle(world, models)
   local statistics, parameters = of_models(models)

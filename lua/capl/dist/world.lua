@@ -1,4 +1,5 @@
--- world.lua: what ranks do together: tensors that become one, figures that are added up, words that only one of them says.
+-- world.lua: what ranks do together: tensors that become one, figures that are added up, words that only one of them
+-- says.
 --
 -- All ranks make the same calls in the same order. Rank numbers count from 0, as launchers count.
 -- SPDX-License-Identifier: Apache-2.0
@@ -32,7 +33,9 @@ local op_option, async_option = {"op", "string", default = "sum"}, {"async", "bo
 
 -- What a method's first argument has to be.
 local function tensor_of(self, op, t)
-  if not world.is_world(self) then check.fail(op, "its world is missing", ("call it with a colon: world:%s(…)"):format(op)) end
+  if not world.is_world(self) then
+    check.fail(op, "its world is missing", ("call it with a colon: world:%s(…)"):format(op))
+  end
   return check.arg(1, op, "tensor", t)
 end
 
@@ -63,7 +66,8 @@ end
 --- This rank's part (…) of the reduction of every rank's t (size, …).
 function World:reduce_scatter(t, opts)
   opts = check.options("reduce_scatter", {op_option, async_option}, opts)
-  return core.dist.reduce_scatter(tensor_of(self, "reduce_scatter", t), reduction_of("reduce_scatter", opts), opts.async)
+  return core.dist.reduce_scatter(tensor_of(self, "reduce_scatter", t), reduction_of("reduce_scatter", opts),
+    opts.async)
 end
 
 --- What rank peer gives in the same call, where it names this rank.
@@ -93,8 +97,12 @@ end
 function World:sum(figures)
   local lines = {}
   for key, value in pairs(check.arg(1, "sum", "table", figures)) do
-    if type(key) ~= "string" or key:find("%c") then check.fail("sum", "the names of metrics are strings of one line") end
-    if type(value) ~= "number" then check.fail("sum", ("%s is a %s, and metrics are numbers"):format(key, core.typename(value))) end
+    if type(key) ~= "string" or key:find("%c") then
+      check.fail("sum", "the names of metrics are strings of one line")
+    end
+    if type(value) ~= "number" then
+      check.fail("sum", ("%s is a %s, and metrics are numbers"):format(key, core.typename(value)))
+    end
     lines[#lines + 1] = ("%s\t%.17g"):format(key, value)
   end
   local sums = {}
@@ -104,8 +112,8 @@ function World:sum(figures)
   return sums
 end
 
---- {calls, bytes, busy, waited} of the collectives so far: bytes of this rank's tensors; seconds in which at least one was
--- under way, and seconds in which this rank did nothing but wait for them.
+--- {calls, bytes, busy, waited} of the collectives so far: bytes of this rank's tensors; seconds in which at least one
+-- was under way, and seconds in which this rank did nothing but wait for them.
 function World:traffic()
   local calls, bytes, busy, waited = core.dist.traffic()
   return {calls = calls, bytes = bytes, busy = busy, waited = waited}

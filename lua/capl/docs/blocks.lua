@@ -102,7 +102,9 @@ function blocks.above(module, line, name)
   local at = line - 1
   for _ = 1, 8 do
     for _, block in ipairs(file.list) do
-      if block.last == at and (at == line - 1 or not name or block.head[name] or block.names[name]) then return block end
+      if block.last == at and (at == line - 1 or not name or block.head[name] or block.names[name]) then
+        return block
+      end
     end
     if not is_passed(file.lines[at] or "") then return nil end
     at = at - 1

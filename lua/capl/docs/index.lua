@@ -1,7 +1,7 @@
 -- index.lua: what is known of a public name: docs.of(name), docs.names(), docs.near(name).
 --
--- Docstrings are the `---` comments above a definition in the library's own text; functions tell where they are defined, so
--- only the file of the name that is asked for is read.
+-- Docstrings are the `---` comments above a definition in the library's own text; functions tell where they are
+-- defined, so only the file of the name that is asked for is read.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -18,7 +18,8 @@ local docs = {}
 
 -- ---- the docstring of a value ----
 
--- A docstring that only says which file says more: what that says of its new(), of the name, or of the function it makes.
+-- A docstring that only says which file says more: what that says of its new(), of the name, or of the function it
+-- makes.
 local function with_more(block, name)
   local file = block.text:match("See lua/capl/([%w_/]+)%.lua")
   if not file then return block end
@@ -42,7 +43,8 @@ local function of_class(value, name)
   local module = members.home(value)
   if not module then return nil end
   local called = own(value, "__name") or name
-  return blocks.named(module, called, "names") or blocks.named(module, name, "names") or blocks.named(module, "new", "names")
+  return blocks.named(module, called, "names") or blocks.named(module, name, "names")
+    or blocks.named(module, "new", "names")
     or blocks.named(module, name), module
 end
 
@@ -55,7 +57,8 @@ function of_value(place, name, value)
   if block and block.text:match("See lua/capl/") then block, module, line = with_more(block, name), nil, nil end
   if not block and module and module ~= place.module then block = blocks.named(module, name) end
   block = block or in_modules({place.module, unpack(place.also or {})}, name)
-  if not block and place.field and name:match("_$") then return of_value(place, name:sub(1, -2), value) end -- nn.init.zeros_
+  -- nn.init.zeros_
+  if not block and place.field and name:match("_$") then return of_value(place, name:sub(1, -2), value) end
   block = block and with_more(block, name)
   return block, module or (block and block.module), line
 end
@@ -85,7 +88,8 @@ local function see_of(text)
 end
 
 local function file_of(module)
-  return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "") .. ".lua"
+  return module and "lua/capl/" .. module:gsub("%.", "/") .. (core.source(module .. ".init") and "/init" or "")
+    .. ".lua"
 end
 
 -- The list that a class reads its arguments by: optimisers keep it, constructors show it when they are called.
@@ -120,14 +124,18 @@ local function read_record(record, place, block, module, line, value)
   record.parts, record.block, record.line = read, block.module .. " " .. block.first, block.first
   local runs = type(value) == "table" and own(value, "runs")
   if runs then
-    read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name) .. read.text
+    read.text = ("The loss %s as a module: %s{…}(…), with the same options.\n"):format(name_of_loss(runs), record.name)
+      .. read.text
   end
-  record.signature = runs and record.name .. "{…}" or place.name == "optim" and type(value) == "table" and record.name .. "(params, {…})"
+  record.signature = runs and record.name .. "{…}" or place.name == "optim" and type(value) == "table"
+    and record.name .. "(params, {…})"
     or parts.signature(record.name, read, code, record.kind == "method" and (place.says or place.name) or nil)
   record.text = parts.words(read, record.name)
   record.summary = parts.summary(record.text)
   record.options = options_of(record, module, value)
-  if record.kind == "class" and record.signature == record.name then record.signature = record.name .. options.call(record.options) end
+  if record.kind == "class" and record.signature == record.name then
+    record.signature = record.name .. options.call(record.options)
+  end
   record.examples = parts.with(read, "eg")
   record.example = record.examples[1]
   record.see = see_of(block.text)
@@ -163,14 +171,15 @@ local function place_record(place)
   local module = place.modules and place.modules[1] or place.module
   local text = place.field and place.about or top_of(module)
   if place.modules then text = place.about end
-  return {name = place.name, kind = place.modules and "object" or "library", signature = place.name, about = place.about,
-    text = text, summary = place.about, options = {}, examples = {}, see = {}, file = file_of(module), members = members.of(place)}
+  return {name = place.name, kind = place.modules and "object" or "library", signature = place.name,
+    about = place.about, text = text, summary = place.about, options = {}, examples = {}, see = {},
+    file = file_of(module), members = members.of(place)}
 end
 
 -- The page of an op, as its descriptor tells it.
 local function op_record(name)
-  return {name = "capl.op." .. name, kind = "op", signature = "capl.op." .. name, text = require("cli.ops").page(name), options = {},
-    examples = {}, see = {}, file = "engine/ops"}
+  return {name = "capl.op." .. name, kind = "op", signature = "capl.op." .. name, text = require("cli.ops").page(name),
+    options = {}, examples = {}, see = {}, file = "engine/ops"}
 end
 
 -- ---- names ----
@@ -183,7 +192,8 @@ local function list_all()
   for _, list in ipairs{places.libraries, places.objects} do
     for _, place in ipairs(list) do
       for _, key in ipairs(members.of(place)) do
-        if not places.library(place.name == "capl" and key or place.name .. "." .. key) and not places.library("capl." .. key) then
+        if not places.library(place.name == "capl" and key or place.name .. "." .. key)
+          and not places.library("capl." .. key) then
           all[#all + 1] = {name = members.written(place, key), place = place, key = key}
         end
       end
@@ -236,7 +246,9 @@ end
 local function by_last(name)
   if name:find("[.:]") then return nil end
   for _, place in ipairs(places.libraries) do
-    if not place.field and place.name ~= "capl.io" and has_member(place, name) then return member_record(place, name) end
+    if not place.field and place.name ~= "capl.io" and has_member(place, name) then
+      return member_record(place, name)
+    end
   end
   if rawget(core.op, name) then return op_record(name) end
   for _, entry in ipairs(list_all()) do
@@ -252,8 +264,8 @@ end
 
 local kept = {}
 
---- What is known of a name: {name, kind, signature, text, summary, options = {{name, types, default, required, text}, …},
--- example, examples, see, file, parts, members}; nil when there is none of that name.
+--- What is known of a name: {name, kind, signature, text, summary, options = {{name, types, default, required, text},
+-- …}, example, examples, see, file, parts, members}; nil when there is none of that name.
 function docs.of(name)
   if kept[name] then return kept[name] end
   local plain = name:gsub("^%s+", ""):gsub("%s+$", ""):gsub("%(%)$", ""):gsub("^capl%.(%l+%f[.%z])", function(first)
@@ -295,7 +307,8 @@ function docs.name_of(value)
   if core.is_tensor(value) then return "tensor" end
   for _, entry in ipairs(list_all()) do
     local place = entry.place
-    local held = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key)) or nil
+    local held = place.methods and place.methods[entry.key] or (not place.modules and members.value(place, entry.key))
+      or nil
     if held ~= nil and held == value and type(value) ~= "string" and type(value) ~= "boolean" then return entry.name end
   end
   for name, op in next, members.contents(core.op) do
@@ -305,7 +318,9 @@ function docs.name_of(value)
   for _, place in ipairs(places.libraries) do
     if members.table_of(place) == value or (value ~= nil and own(seen, place.name) == value) then return place.name end
   end
-  if type(value) == "table" and value.__module then return docs.of("nn." .. value.__name) and "nn." .. value.__name or "module" end
+  if type(value) == "table" and value.__module then
+    return docs.of("nn." .. value.__name) and "nn." .. value.__name or "module"
+  end
 end
 
 return docs

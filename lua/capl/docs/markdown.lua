@@ -54,7 +54,9 @@ local function collect()
     for _, entry in ipairs(entries) do
       table.sort(entry.names, before)
       entry.record = entry.names[1]
-      for _, record in ipairs(entry.names) do links[record.name] = file_name(page) .. "#" .. anchor(entry.names[1].name) end
+      for _, record in ipairs(entry.names) do
+        links[record.name] = file_name(page) .. "#" .. anchor(entry.names[1].name)
+      end
     end
   end
   return pages, links
@@ -151,8 +153,8 @@ local function page_text(topic, entries, links)
 end
 
 local function contents(pages, links)
-  local lines = {"# Reference", "", made .. " At the prompt, `?NAME` prints the same; in a shell, `capl docs NAME` does.", "",
-    "Arguments in [] may be left out; those in {} are given by name. Dims and indices count from 1, class labels and values of",
+  local lines = {"# Reference", "",
+    made .. " At the prompt, `?NAME` prints the same; in a shell, `capl docs NAME` does.", "", "Arguments in [] may be left out; those in {} are given by name. Dims and indices count from 1, class labels and values of",
     "indices from 0. Operations, which layers are made of: `capl ops` lists them, `capl ops NAME` explains one."}
   for _, topic in ipairs(topics()) do
     local names = {}
@@ -178,7 +180,9 @@ function markdown.write(folder)
   if not there then core.error{code = "io", message = why} end
   local pages, links = collect()
   put(folder, "README.md", contents(pages, links))
-  for _, topic in ipairs(topics()) do put(folder, file_name(topic.name), page_text(topic, pages[topic.name] or {}, links)) end
+  for _, topic in ipairs(topics()) do
+    put(folder, file_name(topic.name), page_text(topic, pages[topic.name] or {}, links))
+  end
 end
 
 return markdown

@@ -18,8 +18,8 @@
 --- x.ndim: number of dims.
 -- eg   capl.zeros(2, 3).ndim  --> 2
 
---- x.grad: the gradient that backward() has left, a tensor of x's shape; nil before, and after zero_grad(). Only leaves that
--- require one get it.
+--- x.grad: the gradient that backward() has left, a tensor of x's shape; nil before, and after zero_grad(). Only leaves
+-- that require one get it.
 
 --- x.requires_grad: whether gradients are computed for x.
 -- eg   nn.Linear(1, 1).weight.requires_grad  --> true
@@ -34,7 +34,8 @@
 --- x:tolist(): all values as nested tables, as capl.tensor takes them; a number for a tensor without dims.
 -- eg   capl.tensor{{1, 2}, {3, 4}}:tolist()[2][1]  --> 3
 
---- x:get(i, …): one value as a number, an index for each dim, from 1 or from the end with -1. For a look: loops over elements are slow.
+--- x:get(i, …): one value as a number, an index for each dim, from 1 or from the end with -1. For a look: loops over
+-- elements are slow.
 -- errs value: an index out of range, or not one for each dim
 -- eg   capl.tensor{{1, 2}, {3, 4}}:get(2, -1)  --> 4
 
@@ -50,8 +51,8 @@
 --- x:is_contiguous(): whether the values lie in memory row by row, without gaps.
 -- eg   capl.zeros(2, 3):t():is_contiguous()  --> false
 
---- x:backward(): computes the gradients of x, a tensor with one element, for all leaves that require them, and adds them to
--- their x.grad; the graph is let go. In a training loop opt:backward_step(loss) does it, and steps.
+--- x:backward(): computes the gradients of x, a tensor with one element, for all leaves that require them, and adds
+-- them to their x.grad; the graph is let go. In a training loop opt:backward_step(loss) does it, and steps.
 -- errs shape: more than one element; state: nothing requires a gradient, or the graph was let go before
 -- eg   (function() local w = capl.tensor({3}, {requires_grad = true}); (w * w):sum():backward(); return w.grad:item() end)()  --> 6
 
@@ -70,13 +71,15 @@
 --- x:zero_(): writes zeros into all elements, outside the graph; x itself.
 -- eg   capl.ones(2):zero_():sum():item()  --> 0
 
---- x:copy_(y): takes the values of y, a tensor of the same shape or one that broadcasts to it, of any dtype and device, outside the
--- graph; x itself.
+--- x:copy_(y): takes the values of y, a tensor of the same shape or one that broadcasts to it, of any dtype and device,
+-- outside the graph; x itself.
 -- errs shape: y does not broadcast to x's shape
 -- eg   capl.zeros(2):copy_(capl.tensor{3, 4}):get(2)  --> 4
 
---- x:free(): gives the memory up now, not when Lua's collector finds that nobody uses x. Other tensors that share it keep it.
+--- x:free(): gives the memory up now, not when Lua's collector finds that nobody uses x. Other tensors that share it
+-- keep it.
 
 --- x:keep(): stays when a capl.scope or a step ends in which it was made; x itself.
 
---- x:is_released(): whether its memory was given up: by free(), or at the end of a scope. Any use of it is then an error.
+--- x:is_released(): whether its memory was given up: by free(), or at the end of a scope. Any use of it is then an
+-- error.

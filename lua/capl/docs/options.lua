@@ -1,4 +1,5 @@
--- options.lua: the options that a function takes in a table: names, types, defaults, and what its docstring says of them.
+-- options.lua: the options that a function takes in a table: names, types, defaults, and what its docstring says of
+-- them.
 --
 -- Names and types come from what the function itself reads its options with, as it stands in its file; so no list can
 -- tell of an option that is not there.
@@ -42,7 +43,8 @@ local function read_entry(text)
   local types = {}
   for word in body:gsub("default%s*=.*$", ""):gmatch('"([%w_]+)"') do types[#types + 1] = word end
   table.remove(types, 1)
-  local default = body:match("default%s*=%s*(%b{})") or body:match('default%s*=%s*("[^"]*")') or body:match("default%s*=%s*([^,}]+)")
+  local default = body:match("default%s*=%s*(%b{})") or body:match('default%s*=%s*("[^"]*")')
+    or body:match("default%s*=%s*([^,}]+)")
   return {name = name, types = types, default = default, required = body:match("required%s*=%s*true") ~= nil}
 end
 
@@ -57,14 +59,17 @@ end
 
 -- What the docstring says behind a name, up to the next option.
 local function meaning(text, name)
-  local at = text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]%s*[=:(]") or text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]")
+  local at = text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]%s*[=:(]")
+    or text:find("%f[%w_]" .. parts.escape(name) .. "%f[^%w_]")
   if not at then return nil end
   local rest = text:sub(at):gsub("%s+", " ")
   local depth = 0
   for i = 1, #rest do
     local c = rest:sub(i, i)
     if c:match("[%({%[]") then depth = depth + 1 elseif c:match("[%)}%]]") then depth = depth - 1 end
-    if depth < 0 or (depth == 0 and (c == ";" or (c == "," and rest:match("^, [%w_]+ ?[=:(]", i)))) then return rest:sub(1, i - 1) end
+    if depth < 0 or (depth == 0 and (c == ";" or (c == "," and rest:match("^, [%w_]+ ?[=:(]", i)))) then
+      return rest:sub(1, i - 1)
+    end
   end
   return rest
 end
@@ -83,7 +88,9 @@ end
 
 -- 0.01 as it is, lists as they are written.
 local function written(value)
-  if type(value) ~= "table" then return type(value) == "string" and ('"%s"'):format(value) or (tostring(value):gsub("e([+-])0", "e%1")) end
+  if type(value) ~= "table" then
+    return type(value) == "string" and ('"%s"'):format(value) or (tostring(value):gsub("e([+-])0", "e%1"))
+  end
   local out = {}
   for i, v in ipairs(value) do out[i] = written(v) end
   return "{" .. table.concat(out, ", ") .. "}"

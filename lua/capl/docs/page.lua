@@ -24,7 +24,9 @@ local titles = {["in"] = "in", out = "out", opts = "options", init = "init", err
 
 local function add_parts(lines, parts)
   for _, part in ipairs(parts) do
-    if titles[part.label] then lines[#lines + 1] = wrap(part.text, ("%-9s"):format(titles[part.label]), (" "):rep(9)) end
+    if titles[part.label] then
+      lines[#lines + 1] = wrap(part.text, ("%-9s"):format(titles[part.label]), (" "):rep(9))
+    end
   end
 end
 
@@ -108,7 +110,8 @@ local function unknown(name)
   local near = (#found == 0 or #word < 3) and docs.near(name)
   if near then return ("nothing is called '%s'; did you mean %s?"):format(name, near) end
   if #found == 0 then return ("nothing is called '%s'; ? alone lists the topics"):format(name) end
-  return ("nothing is called '%s'; names that contain it:\n  %s"):format(name, table.concat(found, "\n  ", 1, math.min(#found, 20)))
+  return ("nothing is called '%s'; names that contain it:\n  %s"):format(name,
+    table.concat(found, "\n  ", 1, math.min(#found, 20)))
 end
 
 --- The page of a name; for "" how the prompt works, and the topics.

@@ -1,4 +1,5 @@
--- parts.lua: a docstring taken apart: what it is called as, its words, and the labelled parts in, out, opts, init, errs, paper, eg.
+-- parts.lua: a docstring taken apart: what it is called as, its words, and the labelled parts in, out, opts, init,
+-- errs, paper, eg.
 -- SPDX-License-Identifier: Apache-2.0
 local parts = {}
 
@@ -68,7 +69,8 @@ local function parameters(line)
   return list and list:sub(2, -2):gsub("%.%.%.", "…")
 end
 
--- A call of the name anywhere in the words, or that of the name they begin with: "capl.zeros(size, …), and so ones, empty".
+-- A call of the name anywhere in the words, or that of the name they begin with: "capl.zeros(size, …), and so ones,
+-- empty".
 local function text_call(text, last)
   local own = text:match("%f[%w_][%w_]+[:.]" .. parts.escape(last) .. "(%b())")
   local first, words = text:match("^[%w_.:]+(%b())([^\n]*)")
@@ -79,7 +81,8 @@ end
 --- How a name is called: as its docstring writes it, else as its definition says. owner: "x" of a method of tensors.
 function parts.signature(name, read, line, owner)
   local last = name:match("([%w_]+)$")
-  local call = written_call(read.text:match("[^\n]*"), name) or written_call(table.concat(parts.with(read, "opts"), " "), name)
+  local call = written_call(read.text:match("[^\n]*"), name)
+    or written_call(table.concat(parts.with(read, "opts"), " "), name)
   local given = parameters(line)
   if not call and given then
     if owner and line:match("function [%w_]+%.") then given = given:gsub("^[%w_]+,?%s*", "") end -- methods.sum(x, dim)
@@ -97,7 +100,8 @@ function parts.words(read, name)
   local text = read.text
   local rest = text:match("^[%w_.:]*" .. last .. "%b():%s+(.*)$") or text:match("^[%w_.:]*" .. last .. "%b{}:%s+(.*)$")
     or text:match("^[%w_.:]*" .. last .. ":%s+(.*)$")
-  return rest and (rest:gsub("^%l%l", function(two) return two:sub(1, 1):upper() .. two:sub(2) end):gsub("^a ", "A ")) or text
+  return rest and (rest:gsub("^%l%l", function(two) return two:sub(1, 1):upper() .. two:sub(2) end):gsub("^a ", "A "))
+    or text
 end
 
 --- The first sentence of the words.

@@ -13,7 +13,8 @@ local function check(ctx)
   if #both == 0 then return "no letter comes in both cases" end
   table.sort(both)
   ctx:note(("letters in both cases: %s; if a captcha accepts either, or both look alike, labels that distinguish them "
-    .. "cannot be learned"):format(table.concat(both, ", ")), ctx:setting("case", '"lower"', "data%.open", "data%.folder"))
+    .. "cannot be learned"):format(table.concat(both, ", ")),
+      ctx:setting("case", '"lower"', "data%.open", "data%.folder"))
 end
 
 return {name = "case", check = check}

@@ -19,8 +19,8 @@ local function check(ctx)
   end
   local where = ctx:line("charset%s*=")
   if #never > 0 and train.source.dir then
-    ctx:warn(("%d of the %d characters of the charset occur in no training text: %s"):format(#never, #train.charset, sorted(never)),
-      {where = where, write = "a charset without them: each adds a class that is never learned"})
+    ctx:warn(("%d of the %d characters of the charset occur in no training text: %s"):format(#never, #train.charset,
+      sorted(never)), {where = where, write = "a charset without them: each adds a class that is never learned"})
   end
   for _, role in ipairs{"val", "test"} do
     local strange = {}

@@ -9,7 +9,8 @@ local DRAWN = 512 -- images of a generator that are compared
 
 local function scan(source) return source.box:scan{pixels = true, threads = 0} end
 
--- {id, first, …}: files of other (without it: of scan itself) that scan has (earlier) too, in the same or in other bytes.
+-- {id, first, …}: files of other (without it: of scan itself) that scan has (earlier) too, in the same or in other
+-- bytes.
 local function same_of(own, other)
   local out = {}
   for _, pixels in ipairs{false, true} do
@@ -23,12 +24,15 @@ local function of_files(ctx, train, other, role, where)
   if #pairs_found == 0 then return end
   local source = ctx.loaders[role].source
   ctx:error(("%d of %d %s images are in the training set, such as %s"):format(#pairs_found / 2, source:count(), role,
-    source:name(pairs_found[1])), {where = where, write = "another split: metrics on training images are not meaningful"})
+    source:name(pairs_found[1])),
+    {where = where, write = "another split: metrics on training images are not meaningful"})
 end
 
 local function files(ctx)
   local train = ctx.loaders.train
-  if train.source:count() > SETS then return ctx:skip(("more than %d files; capl data check reads them"):format(SETS)) end
+  if train.source:count() > SETS then
+    return ctx:skip(("more than %d files; capl data check reads them"):format(SETS))
+  end
   local where = ctx:line("data%.split", "role%s*=%s*[\"']val", "data%.folder")
   local own = scan(train.source)
   local same = same_of(own)
@@ -38,7 +42,9 @@ local function files(ctx)
   end
   for _, role in ipairs{"val", "test"} do
     local loader = ctx.loaders[role]
-    if loader and loader.source.dir and loader.source:count() <= SETS then of_files(ctx, scan(loader.source), own, role, where) end
+    if loader and loader.source.dir and loader.source:count() <= SETS then
+      of_files(ctx, scan(loader.source), own, role, where)
+    end
   end
   return ("%d training files, none twice"):format(train.source:count())
 end

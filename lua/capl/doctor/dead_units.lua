@@ -42,7 +42,8 @@ local function check(ctx)
       local tell = share == 1 and ctx.error or ctx.warn
       tell(ctx, ("%d of the %d channels after %s are zero for all images of %d batches"):format(
         layer.dead, layer.channels, layer.name, BATCHES),
-        {where = ctx:line("nn%.init", "nn%.ReLU"), write = "perhaps a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})
+        {where = ctx:line("nn%.init", "nn%.ReLU"),
+        write = "perhaps a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})
     end
   end
   if #layers == 0 then return "no ReLU in the model" end

@@ -17,7 +17,8 @@ local function look(ctx)
   if not ok then error(value, 0) end
   if value ~= value or math.abs(value) == math.huge then
     ctx:error(("the loss of the untrained model is %s"):format(tostring(value)),
-      {where = ctx:line("loss%s*=%s*function", "nn%.cross_entropy"), write = "train it with detect_anomaly = true: that names the layer"})
+      {where = ctx:line("loss%s*=%s*function", "nn%.cross_entropy"),
+      write = "train it with detect_anomaly = true: that names the layer"})
   end
   return findings, value
 end
@@ -28,7 +29,8 @@ local function check(ctx)
   for _, f in ipairs(findings) do
     if f.warning then
       ctx:warn(f.text .. "; " .. f.warning:gsub("^warning: ", ""),
-        {where = ctx:line("nn%.init", "nn%." .. f.loss), write = f.loss ~= "mse" and "perhaps the layer's own init, once" or nil})
+        {where = ctx:line("nn%.init", "nn%." .. f.loss), write = f.loss ~= "mse"
+        and "perhaps the layer's own init, once" or nil})
     end
   end
   if findings[1] then return findings[1].text end

@@ -35,7 +35,9 @@ local function line_of_layer(ctx, name)
 end
 
 -- "" or " (and 18 others)"
-local function others(list) return #list > 1 and (" (and %d other%s)"):format(#list - 1, #list == 2 and "" or "s") or "" end
+local function others(list)
+  return #list > 1 and (" (and %d other%s)"):format(#list - 1, #list == 2 and "" or "s") or ""
+end
 
 local function tell_idle(ctx, list)
   local f = list[1]
@@ -69,7 +71,8 @@ end
 local function tell_exploding(ctx, list)
   local f = list[1]
   if f and not is_clipped(ctx) then
-    ctx:note(("the gradient of %s is %.0f times its weights%s; Adam, Muon and others divide by such a size, SGD does not"):format(
+    ctx:note(("the gradient of %s is %.0f times its weights%s; Adam, Muon and others divide by such a size, SGD " ..
+      "does not"):format(
       f.name, f.share, others(list)),
       {where = ctx:line("optim%."), write = "perhaps clip_norm = 1 in the optimizer; compare the val loss"})
   end

@@ -1,8 +1,10 @@
--- doctor: rules that look for what keeps a recipe from learning, or went wrong in a run; one file each, these lists know them.
+-- doctor: rules that look for what keeps a recipe from learning, or went wrong in a run; one file each, these lists
+-- know them.
 --
--- A rule is {name =, check = function(ctx)}. It tells what it finds by ctx:error, ctx:warn or ctx:note, what it could not look
--- at by ctx:skip, and nothing when all is well; what it returns is then a line about that. ctx of a recipe: o = options of
--- train.fit (nil for loops of one's own), loaders by role, path and text of the recipe; ctx of a run: r as of report.folder.
+-- A rule is {name =, check = function(ctx)}. It tells what it finds by ctx:error, ctx:warn or ctx:note, what it could
+-- not look at by ctx:skip, and nothing when all is well; what it returns is then a line about that. ctx of a recipe: o
+-- = options of train.fit (nil for loops of one's own), loaders by role, path and text of the recipe; ctx of a run: r as
+-- of report.folder.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -48,12 +50,14 @@ end
 local function add(severity)
   return function(self, text, how)
     how = how or {}
-    table.insert(self.findings, {rule = self.rule, severity = severity, text = text, where = how.where, write = how.write})
+    table.insert(self.findings, {rule = self.rule, severity = severity, text = text, where = how.where,
+      write = how.write})
   end
 end
 
 --- text: what is wrong, with numbers; how: {where = "recipe.lua:12", write = what to write there}
-Context.error, Context.warn, Context.note, Context.skip, Context.ok = add "error", add "warning", add "note", add "skipped", add "ok"
+Context.error, Context.warn, Context.note, Context.skip, Context.ok = add "error", add "warning", add "note",
+  add "skipped", add "ok"
 
 -- A line of a recipe without its comment.
 local function code_of(line) return (line:gsub("%-%-.*$", "")) end
@@ -71,12 +75,14 @@ function Context:line(...)
   return self.path
 end
 
---- Line and text for a setting of the recipe, "recipe.lua:5" and "workers = 4 (or --workers=4)"; without such a setting the
+--- Line and text for a setting of the recipe, "recipe.lua:5" and "workers = 4 (or --workers=4)"; without such a setting
+-- the
 --- line of the patterns.
 function Context:setting(key, value, ...)
   for _, s in ipairs(self.run.settings) do
     if s.key == key then
-      return {where = self:line("^%s*" .. key .. "%s*="), write = ("%s = %s, or give --%s=%s"):format(key, value, key, value)}
+      return {where = self:line("^%s*" .. key .. "%s*="),
+        write = ("%s = %s, or give --%s=%s"):format(key, value, key, value)}
     end
   end
   return {where = self:line(...), write = ("%s = %s"):format(key, value)}

@@ -9,7 +9,8 @@ local function check(ctx)
     local bad = loader and loader.source.bad or {}
     if #bad > 0 then
       ctx:error(("%d files of the %s set have no usable label, such as %s"):format(#bad, role, bad[1].message),
-        {where = ctx:line("label%s*=", "data%.folder"), write = "label = a pattern that fits all names, or on_error = \"skip\""})
+        {where = ctx:line("label%s*=", "data%.folder"),
+        write = "label = a pattern that fits all names, or on_error = \"skip\""})
     end
     for _, text in ipairs(texts.of(loader)) do
       seen = seen + 1
@@ -18,7 +19,8 @@ local function check(ctx)
   end
   if seen == 0 then return ctx:skip("no loader has labels that are texts") end
   if shorter > 0 and (ctx.run.model_options or {}).decoding ~= "ctc" then
-    ctx:note(("%d of %d texts are shorter than the %d positions of the model; positions after their end are not trained"):format(
+    ctx:note(("%d of %d texts are shorter than the %d positions of the model; positions after their end are not " ..
+      "trained"):format(
       shorter, seen, ctx.loaders.train.length), {where = ctx:line("length%s*=")})
   end
   return ("%d labels fit"):format(seen)

@@ -8,7 +8,8 @@ local texts = require "doctor.texts"
 
 local SAMPLES, STEPS, SECONDS = 16, 300, 60
 local LEARNT = 0.1 -- of the first loss
-local FALLS, STANDS = 0.5, 0.02 -- shares of the first loss: a fall that shows learning, one that shows none, whatever the loss's floor
+-- shares of the first loss: a fall that shows learning, one that shows none, whatever the loss's floor
+local FALLS, STANDS = 0.5, 0.02
 
 -- The first samples of a batch.
 local function small(batch)
@@ -47,7 +48,9 @@ local function learn(ctx, batch)
     last = loss:item()
     share = core.no_grad(right, ctx, output, batch)
     first = first or last
-    if last ~= last or last < LEARNT / 10 * first or share == 1 or core.clock() > ended then return first, last, step, share end
+    if last ~= last or last < LEARNT / 10 * first or share == 1 or core.clock() > ended then
+      return first, last, step, share
+    end
     o.optimizer:backward(loss)
     o.optimizer:apply()
     o.optimizer:zero_grad()
@@ -56,7 +59,8 @@ local function learn(ctx, batch)
   return first, last, STEPS, share
 end
 
-local REMEDY = "perhaps output and labels in the same order (view of places, then characters), layers that are not frozen, another lr"
+local REMEDY = "perhaps output and labels in the same order (view of places, then characters), layers that are not " ..
+  "frozen, another lr"
 
 local function line_of(ctx) return ctx:line("loss%s*=%s*function", "nn%.cross_entropy", "train%.fit") end
 
@@ -79,7 +83,8 @@ local function check(ctx)
     return ctx:error(text .. ": the model cannot overfit these", {where = line_of(ctx), write = REMEDY})
   end
   if fall < FALLS then
-    ctx:note(text .. "; is that near the least that this loss can be?", {where = line_of(ctx), write = "if it is not: " .. REMEDY})
+    ctx:note(text .. "; is that near the least that this loss can be?",
+      {where = line_of(ctx), write = "if it is not: " .. REMEDY})
   end
   return text
 end

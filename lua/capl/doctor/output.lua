@@ -21,11 +21,13 @@ local function check(ctx)
     ctc.scores("train.fit", train.charset, output, batch.count)
     local T, W = output:size(2), batch.image and batch.image:size(4) or 1
     local how = {where = ctx:line("nn%.MaxPool2d", "stride"), write = "less pooling along the width, or wider images"}
-    if T < train.length then ctx:error(("%d time steps for texts of up to %d characters"):format(T, train.length), how) end
+    if T < train.length then ctx:error(("%d time steps for texts of up to %d characters"):format(T, train.length), how)
+      end
     local fits, why = pcall(train.source.check_steps, train.source, function(px) return math.floor(T * px / W) end)
     if not fits then ctx:error(tostring(why):gsub("\n.*", ""), how) end
     if T > FAR * train.length then
-      ctx:note(("%d time steps for texts of up to %d characters: more pooling along the width is faster and learns sooner"):format(T,
+      ctx:note(("%d time steps for texts of up to %d characters: more pooling along the width is faster and learns " ..
+        "sooner"):format(T,
         train.length), how)
     end
     return ("%d time steps, texts of up to %d characters and a blank"):format(output:size(2), train.length)
@@ -38,8 +40,8 @@ local function check(ctx)
   if places % 1 == 0 and places > train.length then
     return ctx:note(("the model has %d places for %d characters"):format(places, train.length))
   end
-  ctx:error(("the model gives %g scores an image; the labels have %d places x %d characters = %d"):format(scores, train.length,
-    #train.charset, train.length * #train.charset),
+  ctx:error(("the model gives %g scores an image; the labels have %d places x %d characters = %d"):format(scores,
+    train.length, #train.charset, train.length * #train.charset),
     {where = ctx:line("nn%.Linear"), write = ("a last layer of %d scores"):format(train.length * #train.charset)})
 end
 

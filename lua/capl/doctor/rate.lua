@@ -1,6 +1,7 @@
 -- rate.lua: the recipe's learning rate beside what the learning rate finder suggests.
 --
--- Another rate is named only where steps at both have shown that it is better; else this rule says what it does not know.
+-- Another rate is named only where steps at both have shown that it is better; else this rule says what it does not
+-- know.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

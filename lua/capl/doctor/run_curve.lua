@@ -19,7 +19,9 @@ local function jumps(points)
   for _, p in ipairs(points) do
     if value.number(p, "loss") then
       first = first or math.abs(p.loss)
-      if #window == BEFORE and p.loss > math.max(JUMP * math.abs(median(window)) + 1e-3, TINY * first) then out[#out + 1] = p.step end
+      if #window == BEFORE and p.loss > math.max(JUMP * math.abs(median(window)) + 1e-3, TINY * first) then
+        out[#out + 1] = p.step
+      end
       window[#window + 1] = p.loss
       if #window > BEFORE then table.remove(window, 1) end
     end
@@ -35,7 +37,8 @@ local function losses(points)
   return out
 end
 
--- Whether train.fit or an optimiser held the gradients: the files of a run tell what train.fit did, its recipe the rest.
+-- Whether train.fit or an optimiser held the gradients: the files of a run tell what train.fit did, its recipe the
+-- rest.
 local function was_clipped(ctx)
   for _, key in ipairs{"clip_norm", "clip_value"} do
     local x = value.number(ctx.r.settings, "loop", key, "value")

@@ -18,7 +18,8 @@ local function check(ctx)
     local e = r.error or {}
     ctx:error("the run ended with an error: " .. said:gsub("\n.*", ""), {where = e.where, write = e.hint})
   elseif r.state == "killed" then
-    ctx:error(("the run was killed at step %d"):format(r.step), {write = "capl RECIPE --resume continues from its last checkpoint"})
+    ctx:error(("the run was killed at step %d"):format(r.step),
+      {write = "capl RECIPE --resume continues from its last checkpoint"})
   elseif r.state == "stopped" then
     ctx:note(("the run was interrupted at step %d"):format(r.step), {write = "capl RECIPE --resume continues"})
   end
@@ -26,8 +27,8 @@ local function check(ctx)
   if n >= 20 and r.state == "finished" then
     local before, last = mean(r.points, 0.6 * n, 0.8 * n), mean(r.points, 0.8 * n + 1, n)
     if before and last and last < 0.9 * before then
-      ctx:note(("the loss was still falling at the end: %.3g in the last fifth, %.3g in the one before"):format(last, before),
-        {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="),
+      ctx:note(("the loss was still falling at the end: %.3g in the last fifth, %.3g in the one before"):format(last,
+        before), {where = ctx:line("steps%s*=", "samples%s*=", "epochs%s*=", "max_time%s*="),
           write = "perhaps more steps; compare the val loss"})
     end
   end

@@ -28,7 +28,8 @@ end
 
 -- What may bring the losses on val and training images together.
 local function remedy(r)
-  if never_repeats(r) then return "perhaps the same options for both sets: val images may be generated with other options" end
+  if never_repeats(r) then return "perhaps the same options for both sets: val images may be generated with other " ..
+    "options" end
   return "perhaps augment = \"normal\" in data.loader, nn.Dropout, or more images"
 end
 
@@ -43,7 +44,8 @@ local function check(ctx)
   local last = rows[#rows]
   local train = train_loss_at(r.points, last.step)
   if #rows >= 4 and last.val_loss > 1.1 * best.val_loss and best.step < 0.7 * last.step then
-    ctx:warn(("the loss on val images was lowest at step %d of %d (%.3g) and then rose to %.3g while the training loss was %.3g%s")
+    ctx:warn(("the loss on val images was lowest at step %d of %d (%.3g) and then rose to %.3g while the training " ..
+      "loss was %.3g%s")
       :format(best.step, last.step, best.val_loss, last.val_loss, train or 0 / 0,
         never_repeats(r) and "" or ": the model overfits"),
       {where = ctx:line("augment%s*=", "data%.loader"), write = remedy(r) .. "; early_stop ends such a run sooner"})

@@ -10,7 +10,9 @@ local function check(ctx)
   end
   if not most then return ctx:skip("no temperature was noted") end
   local text = ("at most %.0f C, at step %d"):format(most, step)
-  if most > HOT then ctx:warn(text .. ": the card lowers its clocks", {write = "more cooling, or a lower power limit"}) end
+  if most > HOT then
+    ctx:warn(text .. ": the card lowers its clocks", {write = "more cooling, or a lower power limit"})
+  end
   return text
 end
 

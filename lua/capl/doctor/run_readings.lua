@@ -24,18 +24,22 @@ end
 local function check(ctx)
   local evaluation = ctx.r.evaluation
   local confusion = value.table(evaluation, "confusion")
-  if value.text(evaluation, "kind") ~= "text" or not value.has(confusion) then return ctx:skip("no evaluation of texts is here") end
+  if value.text(evaluation, "kind") ~= "text" or not value.has(confusion) then
+    return ctx:skip("no evaluation of texts is here")
+  end
   local by, read, meant = counted(confusion)
   if meant < LEAST then return ctx:skip("too few characters") end
   local where = ctx:line("lr%s*=", "optim%.")
   if read < 0.01 * meant then
-    return ctx:error(("%d characters of %d were predicted; a CTC model that predicts only blanks has not started to learn"):format(
+    return ctx:error(("%d characters of %d were predicted; a CTC model that predicts only blanks has not started to " ..
+      "learn"):format(
       read, meant), {where = where, write = "run capl doctor on the recipe: check lr, clip_norm, and labels first"})
   end
   for label, n in pairs(by) do
     local share = n.read / read
     if label ~= "" and share > MOST and share > TIMES * n.meant / meant then
-      return ctx:error(("readings have collapsed to one character: '%s' is %.0f %% of what was read and %.0f %% of what was meant"):format(
+      return ctx:error(("readings have collapsed to one character: '%s' is %.0f %% of what was read and %.0f %% of " ..
+        "what was meant"):format(
         label, 100 * share, 100 * n.meant / meant),
         {where = where, write = "perhaps a lower lr or a longer warmup; check labels against images (capl preview)"})
     end

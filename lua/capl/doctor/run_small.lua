@@ -16,7 +16,8 @@ local function share_read(points, length)
   return n > 0 and math.exp(-length * sum / n) or nil
 end
 
--- Another loss than that of single characters, which says nothing of how likely a text is; nil when all is well or unknown.
+-- Another loss than that of single characters, which says nothing of how likely a text is; nil when all is well or
+-- unknown.
 local function other_loss(r)
   for _, first in ipairs(value.table(r.result, "initial_loss")) do
     local name = value.text(first, "loss")
@@ -38,17 +39,23 @@ local function check(ctx)
   local count, length = value.number(set, "count"), value.number(set, "length")
   local last = r.evaluations[#r.evaluations]
   local exact = last and value.number(last, "val_exact")
-  if not count or not length or not exact then return ctx:skip("no training set and no evaluation of texts are recorded") end
+  if not count or not length or not exact then
+    return ctx:skip("no training set and no evaluation of texts are recorded")
+  end
   local generator = value.table(set, "generator")
-  if value.has(generator) and generator.fixed ~= true then return ctx:skip("the generator never draws an image twice") end
+  if value.has(generator) and generator.fixed ~= true then
+    return ctx:skip("the generator never draws an image twice")
+  end
   if other_loss(r) then return ctx:skip(other_loss(r) .. " does not tell how many texts are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end
   if count < FEW and read - exact > GAP then
-    ctx:warn(("%d training images are overfitted: their loss corresponds to %.0f %% exact accuracy, and on the val images it is %.0f %%")
+    ctx:warn(("%d training images are overfitted: their loss corresponds to %.0f %% exact accuracy, and on the val " ..
+      "images it is %.0f %%")
       :format(count, 100 * read, 100 * exact), {where = ctx:line("augment%s*=", "data%.loader"), write = remedies(r)})
   end
-  return ("the loss of the training images is that of %.0f %% of the texts, of val images %.0f %% are read"):format(100 * read, 100 * exact)
+  return ("the loss of the training images is that of %.0f %% of the texts, of val images %.0f %% are read"):format(100
+    * read, 100 * exact)
 end
 
 return {name = "small set", check = check}

@@ -47,12 +47,14 @@ local function check(ctx)
   if ctx.o then waited, seconds, steps = of_fit(ctx) else waited, seconds, steps = of_loop(ctx.seen) end
   if not waited then return ctx:skip("no train loader, or too few steps") end
   local share = waited / math.max(seconds, 1e-9)
-  local text = ("%.0f %% of %d steps of %.1f ms were spent waiting for data"):format(100 * share, steps, 1000 * seconds / steps)
+  local text = ("%.0f %% of %d steps of %.1f ms were spent waiting for data"):format(100 * share, steps,
+    1000 * seconds / steps)
   if share < MUCH then return text end
   local how = ctx:setting("workers", '"auto"', "workers%s*=", "data%.loader")
   local train = ctx.loaders.train
   if train.workers ~= 0 then -- images that are drawn anew cannot be kept
-    how.write = "perhaps " .. (train.source.dir and "cache = \"ram\" in data.loader, " or "") .. "lighter augmentation, or more processors"
+    how.write = "perhaps " .. (train.source.dir and "cache = \"ram\" in data.loader, " or "")
+      .. "lighter augmentation, or more processors"
   end
   local tell = share > TOO_MUCH and steps >= STEPS and ctx.error or ctx.warn
   tell(ctx, text, how)

@@ -14,7 +14,8 @@ function texts.characters(text)
   return out
 end
 
---- Whether the recipe reads texts, which a loader then has characters for: capl.model says so, else the loader's labels do.
+--- Whether the recipe reads texts, which a loader then has characters for: capl.model says so, else the loader's labels
+-- do.
 function texts.are_read(loader)
   local output = (observer.current.model_options or {}).output
   return loader ~= nil and loader.charset ~= nil and loader.charset ~= "" and (output == nil or output == "text")

@@ -1,5 +1,5 @@
--- watch.lua: what the rules want to know of a recipe with a loop of its own: its first steps are looked at as they happen,
--- then some at rising rates.
+-- watch.lua: what the rules want to know of a recipe with a loop of its own: its first steps are looked at as they
+-- happen, then some at rising rates.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -24,7 +24,8 @@ function Watch:note_gradients()
   if self.steps >= LOOK or not model then return end
   for name, p in model:named_parameters() do
     local grad = p.grad
-    if not p.requires_grad then self.gradients[name] = self.gradients[name] or false end -- frozen, perhaps for these steps only
+    -- frozen, perhaps for these steps only
+    if not p.requires_grad then self.gradients[name] = self.gradients[name] or false end
     if grad then self.gradients[name] = math.max(self.gradients[name] or 0, length(grad)) end
   end
 end
@@ -86,8 +87,8 @@ end
 
 --- Begins. done: called when all has been seen.
 local function begin(run, done)
-  local self = setmetatable({run = run, steps = 0, gradients = {}, units = units.new(), sweeps = lr_sweeps.new{steps = RATES},
-    done = done}, Watch)
+  local self = setmetatable({run = run, steps = 0, gradients = {}, units = units.new(),
+    sweeps = lr_sweeps.new{steps = RATES}, done = done}, Watch)
   self.initial = initial_loss.begin()
   self:note_layers()
   run:on("gradients", function() if not self.ended then self:note_gradients() end end)

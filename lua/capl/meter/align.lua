@@ -29,9 +29,9 @@ function align.distance(truth, read)
   return cells[#truth * width + #read]
 end
 
---- Walks two texts side by side, from their ends: fn(place, want, got), place = that of want in the truth; want is nil where
--- a character was added (place is then that of the one before), got is nil where one was left out. Of several ways with
--- equally few edits, the one that exchanges characters is taken.
+--- Walks two texts side by side, from their ends: fn(place, want, got), place = that of want in the truth; want is nil
+-- where a character was added (place is then that of the one before), got is nil where one was left out. Of several
+-- ways with equally few edits, the one that exchanges characters is taken.
 -- out  the edit distance
 function align.walk(truth, read, fn)
   local width = fill(truth, read)
@@ -59,8 +59,8 @@ local function characters(text)
   return out
 end
 
---- Both texts as lists of characters, with a dot where the other has one more, so that what belongs together stands at one
--- place. Texts of equal length are not moved; one of characters that are no bytes is a list of one.
+--- Both texts as lists of characters, with a dot where the other has one more, so that what belongs together stands at
+-- one place. Texts of equal length are not moved; one of characters that are no bytes is a list of one.
 -- out  truth, read
 function align.side_by_side(truth, read)
   if (truth .. read):find("[\128-\255]") then return {truth}, {read} end

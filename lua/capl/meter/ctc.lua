@@ -16,7 +16,9 @@ local outputs = {"text", "numbers"}
 function ctc.check_options(opts)
   check.options("capl.model", model_spec, opts)
   if opts.output ~= nil then check.one_of("capl.model", "output", opts.output, outputs) end
-  if opts.length and opts.length < 1 then check.fail("capl.model", ("length is 1 or more, got %d"):format(opts.length)) end
+  if opts.length and opts.length < 1 then
+    check.fail("capl.model", ("length is 1 or more, got %d"):format(opts.length))
+  end
   if opts.decoding == nil then return end
   check.one_of("capl.model", "decoding", opts.decoding, ctc.decodings)
   if opts.decoding == "ctc" and (type(opts.charset) ~= "string" or opts.charset == "") then
@@ -41,7 +43,8 @@ end
 -- Best classes (N,T) as texts: characters (N,T), 0 behind a text's end; lengths (N). The device waits for nobody.
 local function collapsed(class, blank)
   local N, T = class:size(1), class:size(2)
-  local before = core.op.concat({core.full({N, 1}, -1, {dtype = "i32", device = class.device}), class:narrow(2, 1, T - 1)}, {dim = 2})
+  local before = core.op.concat({core.full({N, 1}, -1, {dtype = "i32", device = class.device}),
+    class:narrow(2, 1, T - 1)}, {dim = 2})
   local begins = class:ne(before):to("f32") * class:ne(blank):to("f32")
   -- a character goes to its place, from 0 on; all else to one behind the last, which is cut off
   local place = ((begins:cumsum(2) - 1) * begins + (1 - begins) * T):to("i32")
@@ -72,7 +75,8 @@ function ctc.scores(op, charset, output, n)
   elseif output.ndim == 3 and output:size(2) == n and output:size(3) == K + 1 then
     hint = "batch first: output:transpose(1, 2)"
   end
-  check.fail(op, ("the model's output is %s; CTC reads (%d,T,%d): %d characters and a blank at each of T time steps"):format(
+  check.fail(op, ("the model's output is %s; CTC reads (%d,T,%d): %d characters and a blank at each of T time " ..
+    "steps"):format(
     shape_of(output), n, K + 1, K), hint)
 end
 
@@ -88,7 +92,8 @@ end
 function ctc.check_places(op, loader)
   local least, most = loader and loader.length_min, loader and loader.length
   if not least or not most or least >= most then return end
-  check.fail(op, ("the texts have %d to %d characters; classification of %d positions cannot represent the end of a text"):format(
+  check.fail(op, ("the texts have %d to %d characters; classification of %d positions cannot represent the end of a " ..
+    "text"):format(
     least, most, most), 'decoding = "ctc" in capl.model reads texts of any length; so does a meter with decode =')
 end
 

@@ -1,10 +1,12 @@
--- meter: counts how right a model is, one kind of task a file; train.evaluate and train.fit use them, and so may any loop.
+-- meter: counts how right a model is, one kind of task a file; train.evaluate and train.fit use them, and so may any
+-- loop.
 --
--- A meter has: add(output, batch) for each batch, which queues work on the device and does not wait for it; result(), a table
--- of figures; line(), the same for people; main, the name of the figure that says which of two models is the better one, and
--- better, "max" or "min"; and, where it can, lines(), write() (for evaluation.json), samples(), n. A recipe's own meter needs
--- add, result, main and better; to be whole where several ranks read parts of a set, also state(), which JSON holds, and
--- merge(state), which adds another rank's. Those of capl put readings together: merge.lua.
+-- A meter has: add(output, batch) for each batch, which queues work on the device and does not wait for it; result(), a
+-- table of figures; line(), the same for people; main, the name of the figure that says which of two models is the
+-- better one, and better, "max" or "min"; and, where it can, lines(), write() (for evaluation.json), samples(), n. A
+-- recipe's own meter needs add, result, main and better; to be whole where several ranks read parts of a set, also
+-- state(), which JSON holds, and merge(state), which adds another rank's. Those of capl put readings together:
+-- merge.lua.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -62,22 +64,25 @@ local function make_kind(op, name, loader, opts)
   local there = name == "text" and reads_text(loader) or name ~= "text" and fields_of(loader)[kind.field]
   if not there then
     local other = reads_text(loader) and "text" or suited(loader)
-    check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field, loader.role),
-      other and ('its samples suit meter = "%s"'):format(other) or "meter = function(loader) return {…} end makes one of your own")
+    check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field,
+      loader.role), other and ('its samples suit meter = "%s"'):format(other)
+      or "meter = function(loader) return {…} end makes one of your own")
   end
   local decoding = opts.decoding or (observer.current.model_options or {}).decoding
-  return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding or nil}
+  return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding
+    or nil}
 end
 
 --- The meter of an evaluation.
--- in   what: nil (texts where the loader has them), the name of a kind, or function(loader) -> meter; loader; opts: merge,
---      decoding (that of capl.model)
+-- in   what: nil (texts where the loader has them), the name of a kind, or function(loader) -> meter; loader; opts:
+--      merge, decoding (that of capl.model)
 -- errs value: no such kind, or none that suits the loader; no meter
 function meter.make(op, what, loader, opts)
   if core.is_callable(what) then return check_own(op, what(loader) or {}) end
   if what == nil and not reads_text(loader) then
     local other = suited(loader)
-    check.fail(op, "the loader's images have no labels", other and ('meter = "%s" reads what its samples have'):format(other)
+    check.fail(op, "the loader's images have no labels", other
+      and ('meter = "%s" reads what its samples have'):format(other)
       or "meter = function(loader) return {…} end makes a meter of your own")
   end
   return make_kind(op, what or "text", loader, opts)
@@ -88,7 +93,8 @@ end
 function meter.field(op, batch, name, hint)
   local value = type(batch) == "table" and batch[name]
   if core.is_tensor(value) then return value end
-  check.fail(op, ("add takes the model's output and a batch of a loader with %s, and the batch has no %s"):format(name, name), hint)
+  check.fail(op, ("add takes the model's output and a batch of a loader with %s, and the batch has no %s"):format(name,
+    name), hint)
 end
 
 return meter

@@ -33,19 +33,20 @@ local function check_options(o)
 end
 
 --- train.LocalisationMeter{…}: a meter for places in images.
--- opts points = which of the source's points the model gives, {1, 2} (as many of the first as the output has); names = of these;
---      hits = {2, 5}: distances in px within which a point is hit; distance = "euclidean" | "l1" (px across plus px down);
---      decode = function(output, batch) -> (N,P,2) x and y in px, where the output is none; loader = names its samples; main =
---      "mae" | "rmse" | "hit_2" …: the figure that says which of two models is better; worst = 24 images to keep
+-- opts points = which of the source's points the model gives, {1, 2} (as many of the first as the output has); names =
+--      of these; hits = {2, 5}: distances in px within which a point is hit; distance = "euclidean" | "l1" (px across
+--      plus px down);
+--      decode = function(output, batch) -> (N,P,2) x and y in px, where the output is none; loader = names its samples;
+--      main = "mae" | "rmse" | "hit_2" …: the figure that says which of two models is better; worst = 24 images to keep
 -- errs value: unknown option
 local function new(opts)
   local o = check.options(OP, spec, opts)
   o.hits = o.hits or {2, 5}
   check_options(o)
   local self = setmetatable({
-    points = o.points, names = o.names or {}, hits = o.hits, distance = o.distance, decode = o.decode, loader = o.loader,
-    main = o.main, better = o.main:match("^hit") and "max" or "min", most = o.worst, n = 0, all = nil, each = {}, wrong = {},
-    image_hits = {}, images = 0,
+    points = o.points, names = o.names or {}, hits = o.hits, distance = o.distance, decode = o.decode,
+    loader = o.loader, main = o.main, better = o.main:match("^hit") and "max" or "min", most = o.worst, n = 0,
+    all = nil, each = {}, wrong = {}, image_hits = {}, images = 0,
   }, Localisation)
   self.waiting = pending.new(function(columns, ids, notes)
     self.P = notes[1].P
@@ -72,7 +73,9 @@ local function meant(self, truth, P)
   if self.points then
     local parts = {}
     for i, number in ipairs(self.points) do
-      if number > truth:size(2) then check.fail(OP, ("the samples have %d points, not %d"):format(truth:size(2), number)) end
+      if number > truth:size(2) then
+        check.fail(OP, ("the samples have %d points, not %d"):format(truth:size(2), number))
+      end
       parts[i] = truth:narrow(2, number, 1)
     end
     truth = #parts == 1 and parts[1] or core.op.concat(parts, {dim = 2})
@@ -95,7 +98,8 @@ local function add(self, output, batch)
   local got = places(self.decode and self.decode(output, batch) or output, N)
   local truth = meant(self, points, got:size(2))
   self.P = got:size(2)
-  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, batch.ids or N, {P = self.P})
+  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, batch.ids or N,
+    {P = self.P})
 end
 
 --- Counts a batch; nothing is read from the device before the figures are asked for.
@@ -117,7 +121,8 @@ local function count_image(self, columns, first, id)
     local d, seen = columns[1][first + p], columns[2][first + p]
     if seen > 0 then
       if d ~= d then
-        core.error{code = "value", op = OP, path = false, message = ("the model's output for sample %d is not finite"):format(id)}
+        core.error{code = "value", op = OP, path = false,
+          message = ("the model's output for sample %d is not finite"):format(id)}
       end
       self.all, self.each[p] = count(self.all, d, self.hits), count(self.each[p], d, self.hits)
       most = math.max(most or 0, d)
@@ -167,9 +172,9 @@ end
 function Localisation:name(p) return tostring(self.names[p] or "point" .. (self.points and self.points[p] or p)) end
 
 --- The figures, in px of the image.
--- out  n: images; points: those that could be seen; mae, rmse: mean and root mean square of the distances; hit_2, hit_5 …: share of
---      points within so many px, with their 95 % interval (…_low, …_high); images_2 …: share of images all of whose points are;
---      and all but the last once more for each point, with its name before them: gap_mae …
+-- out  n: images; points: those that could be seen; mae, rmse: mean and root mean square of the distances; hit_2, hit_5
+--      …: share of points within so many px, with their 95 % interval (…_low, …_high); images_2 …: share of images all
+--      of whose points are; and all but the last once more for each point, with its name before them: gap_mae …
 function Localisation:result()
   self.waiting:flush()
   local out = {role = self.role, n = self.n, points = self.all and self.all.n or 0}
@@ -183,7 +188,8 @@ local function hits_text(r, prefix, hits)
   local parts = {}
   for i, px in ipairs(hits) do
     local name = ("%shit_%g"):format(prefix, px)
-    parts[i] = ("within %g px %.2f %% [%.2f, %.2f]"):format(px, 100 * r[name], 100 * r[name .. "_low"], 100 * r[name .. "_high"])
+    parts[i] = ("within %g px %.2f %% [%.2f, %.2f]"):format(px, 100 * r[name], 100 * r[name .. "_low"],
+      100 * r[name .. "_high"])
   end
   return table.concat(parts, ", ")
 end

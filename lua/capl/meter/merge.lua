@@ -1,9 +1,11 @@
--- merge.lua: what the ranks of a world have read of a set, put together: each rank then counts all samples in their order.
+-- merge.lua: what the ranks of a world have read of a set, put together: each rank then counts all samples in their
+-- order.
 --
--- Figures that are merged afterwards would depend on the order of their sums, and lists of the first or the worst samples on
--- who saw them. So each rank keeps its batches' results as they are; at the end all get those of all, batch by batch in
--- the order of the ranks, which is the order of the set, and count them as one process would: the figures are the same to
--- the bit, on every rank. A reading is a few numbers, so a set of a million samples is some ten megabytes.
+-- Figures that are merged afterwards would depend on the order of their sums, and lists of the first or the worst
+-- samples on who saw them. So each rank keeps its batches' results as they are; at the end all get those of all, batch
+-- by batch in the order of the ranks, which is the order of the set, and count them as one process would: the figures
+-- are the same to the bit, on every rank. A reading is a few numbers, so a set of a million samples is some ten
+-- megabytes.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -217,7 +219,8 @@ end
 --- Whether a meter puts the ranks' readings together by itself, as those of capl do.
 local function is_whole(meter) return meter.kind ~= nil end
 
---- A meter of a recipe's own that has counted what all ranks have: made anew, and told every rank's state() by its merge(state).
+--- A meter of a recipe's own that has counted what all ranks have: made anew, and told every rank's state() by its
+-- merge(state).
 -- in   meter: counted this rank's part; fresh = function() -> a new one
 -- errs unsupported: it has no state() and merge(state)
 function merge.own(op, meter, fresh)
@@ -226,7 +229,8 @@ function merge.own(op, meter, fresh)
   if not core.is_callable(meter.state) or not core.is_callable(meter.merge) then
     core.error{code = "unsupported", op = op, path = false,
       message = ("each of %d ranks reads a part of the images, and this meter cannot put them together"):format(world.size),
-      hint = "give it state(), which JSON can hold, and merge(state), which adds that of another rank; or shard = false to the loader"}
+      hint = "give it state(), which JSON can hold, and merge(state), which adds that of another rank; or shard = " ..
+      "false to the loader"}
   end
   local whole = fresh()
   for _, state in ipairs(world:gather(meter:state())) do whole:merge(state) end

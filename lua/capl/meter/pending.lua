@@ -1,8 +1,8 @@
 -- pending.lua: small results of many batches that stay on the device until they are read all at once.
 --
 -- Reading a tensor waits for the device; an evaluation that read after each batch would leave it idle in between. So
--- batches are joined and read when many samples have come together, and at the end. Where several ranks read their parts of
--- a set, they are read at the end alone, those of all ranks on each rank: meter/merge.lua.
+-- batches are joined and read when many samples have come together, and at the end. Where several ranks read their
+-- parts of a set, they are read at the end alone, those of all ranks on each rank: meter/merge.lua.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -14,8 +14,8 @@ pending.__index = pending
 local MOST = 16384 -- samples that wait at most
 local BATCHES = 256 -- likewise
 
---- read(columns, keys, notes): gets what was added, joined: a flat list of numbers for each tensor, the list of keys, and
--- that of the batches' notes.
+--- read(columns, keys, notes): gets what was added, joined: a flat list of numbers for each tensor, the list of keys,
+-- and that of the batches' notes.
 function pending.new(read)
   return setmetatable({read = read, columns = {}, keys = {}, notes = {}, batches = 0, parts = merge.parts()}, pending)
 end
@@ -23,8 +23,8 @@ end
 -- Nothing of the graph stays, and nothing that the end of a scope would take.
 local function kept(x) return x:detach():contiguous():keep() end
 
---- Adds tensors (N,…) of a batch, a key (a number) for each of its N samples, and what else reading them takes, which JSON
--- holds; reads when it is time. keys = N: the samples have no numbers, and are counted.
+--- Adds tensors (N,…) of a batch, a key (a number) for each of its N samples, and what else reading them takes, which
+-- JSON holds; reads when it is time. keys = N: the samples have no numbers, and are counted.
 function pending:add(tensors, keys, note)
   if self.parts then return self.parts:add(tensors, keys, note) end
   for i, x in ipairs(tensors) do

@@ -15,15 +15,16 @@ Regression.__index = Regression
 local mains = {"rmse", "mae", "r2", "smape", "mape"}
 
 local spec = {
-  {"field", "string", default = "value"}, {"inverse", "function"}, {"series", "table"}, {"least", "number"}, {"loader", "table"},
-  {"main", "string", default = "rmse"}, {"merge", "table"}, {"worst", "whole", default = WORST},
+  {"field", "string", default = "value"}, {"inverse", "function"}, {"series", "table"}, {"least", "number"},
+  {"loader", "table"}, {"main", "string", default = "rmse"}, {"merge", "table"}, {"worst", "whole", default = WORST},
 }
 
 --- train.RegressionMeter{…}: a meter for numbers.
--- opts field = "value": name of the true numbers in a batch; inverse = function(x) that takes a tensor back to the unit that the
---      figures shall have, or series = what data.series gave, whose inverse it is; least: true values nearer to 0 than this are
---      left out of mape (a thousandth of their mean size unless said); loader = names its samples; main = "rmse" | "mae" | "r2" |
---      "smape" | "mape": the figure that says which of two models is better; worst = 24 samples to keep
+-- opts field = "value": name of the true numbers in a batch; inverse = function(x) that takes a tensor back to the unit
+--      that the figures shall have, or series = what data.series gave, whose inverse it is; least: true values nearer
+--      to 0 than this are left out of mape (a thousandth of their mean size unless said); loader = names its samples;
+--      main = "rmse" | "mae" | "r2" | "smape" | "mape": the figure that says which of two models is better; worst = 24
+--      samples to keep
 -- errs value: unknown option
 local function new(opts)
   local o = check.options(OP, spec, opts)
@@ -47,8 +48,8 @@ local function add(self, output, batch)
   local truth = meters.field(OP, batch, self.field, 'field = "NAME" names the target values')
   local N = truth:size(1)
   if output:size(1) ~= N or output:numel() ~= truth:numel() then
-    check.fail("train.evaluate", ("the model's output is (%s), and %s is (%s)"):format(table.concat(output:size(), ","), self.field,
-      table.concat(truth:size(), ",")))
+    check.fail("train.evaluate", ("the model's output is (%s), and %s is (%s)"):format(table.concat(output:size(), ","),
+      self.field, table.concat(truth:size(), ",")))
   end
   local got, want = output:to("f32"):reshape(N, -1), truth:to("f32"):reshape(N, -1)
   if self.inverse then got, want = self.inverse(got), self.inverse(want) end
@@ -66,7 +67,8 @@ function Regression:read_columns(columns, ids)
     for k = (i - 1) * self.width + 1, i * self.width do
       local got, want = columns[1][k], columns[2][k]
       if got ~= got or math.abs(got) == math.huge then
-        core.error{code = "value", op = OP, path = false, message = ("the model's output for sample %d is %s"):format(id, tostring(got))}
+        core.error{code = "value", op = OP, path = false,
+          message = ("the model's output for sample %d is %s"):format(id, tostring(got))}
       end
       table.insert(self.got, got)
       table.insert(self.want, want)
@@ -101,9 +103,9 @@ local function smape_of(got, want)
 end
 
 --- The figures, in the numbers' own unit.
--- out  n: samples; r2: share of the variance that is foretold (absent where the true numbers are all the same); rmse, mae;
---      smape: |error| over the mean of both sizes, 0..2; mape: |error| over the true size, without the mape_left_out numbers
---      that are next to 0 (absent without any other)
+-- out  n: samples; r2: share of the variance that is foretold (absent where the true numbers are all the same); rmse,
+--      mae; smape: |error| over the mean of both sizes, 0..2; mape: |error| over the true size, without the
+--      mape_left_out numbers that are next to 0 (absent without any other)
 function Regression:result()
   self.waiting:flush()
   local out = {role = self.role, n = self.n}
@@ -125,7 +127,8 @@ local function percent(x) return x and ("%.2f %%"):format(100 * x) or "-" end
 function Regression:line()
   local r = self:result()
   if not r.rmse then return "n 0" end
-  return ("R2 %s, RMSE %.4g, MAE %.4g, sMAPE %s, n %d"):format(r.r2 and ("%.3f"):format(r.r2) or "-", r.rmse, r.mae, percent(r.smape), r.n)
+  return ("R2 %s, RMSE %.4g, MAE %.4g, sMAPE %s, n %d"):format(r.r2 and ("%.3f"):format(r.r2) or "-", r.rmse, r.mae,
+    percent(r.smape), r.n)
 end
 
 --- List of {name, text}.

@@ -1,7 +1,7 @@
 -- segmentation.lua: how well a model tells the class of each pixel: a confusion matrix that is counted on the device.
 --
--- Figures of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch is the
--- mean over batches that some papers give; it depends on the batch size and is there to compare with them.
+-- Figures of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch
+-- is the mean over batches that some papers give; it depends on the batch size and is there to compare with them.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -22,8 +22,8 @@ Segmentation.__index = Segmentation
 local mains = {"miou", "f", "f_batch", "accuracy"}
 
 local spec = {
-  {"classes", "whole", "table"}, {"ignore", "whole", default = 255}, {"loader", "table"}, {"main", "string", default = "miou"},
-  {"merge", "table"}, {"worst", "whole", default = WORST},
+  {"classes", "whole", "table"}, {"ignore", "whole", default = 255}, {"loader", "table"},
+  {"main", "string", default = "miou"}, {"merge", "table"}, {"worst", "whole", default = WORST},
 }
 
 -- Number of classes and their names, of the options or of what a loader's source says; nil when the output will tell.
@@ -34,9 +34,9 @@ local function classes_of(o)
 end
 
 --- train.SegmentationMeter{…}: a meter for masks.
--- opts classes = how many, or their names (those of the loader's source, else as many as the output has); ignore = 255: value
---      of pixels in a mask that do not count; loader = names its samples; main = "miou" | "f" | "f_batch" | "accuracy": the
---      figure that says which of two models is better; worst = 24 images to keep
+-- opts classes = how many, or their names (those of the loader's source, else as many as the output has); ignore = 255:
+--      value of pixels in a mask that do not count; loader = names its samples; main = "miou" | "f" | "f_batch" |
+--      "accuracy": the figure that says which of two models is better; worst = 24 images to keep
 -- errs value: unknown option
 local function new(opts)
   local o = check.options(OP, spec, opts)
@@ -45,8 +45,8 @@ local function new(opts)
   local K, names = classes_of(o)
   if K and K < 1 then check.fail(OP, ("classes is how many there are, from 1 on, or their names; got %d"):format(K)) end
   local self = setmetatable({
-    K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0, f_sum = 0,
-    wrong = {}, counted = 0,
+    K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0,
+    f_sum = 0, wrong = {}, counted = 0,
   }, Segmentation)
   self.matrices = pending.new(function(columns, _, notes)
     self.K = self.K or notes[1].K
@@ -63,8 +63,9 @@ local function check_sizes(self, output, mask)
   local fits = output.ndim == 4 and output:size(2) == self.K
   for dim = 1, 3 do fits = fits and output:size(dim == 1 and 1 or dim + 1) == mask:size(dim) end
   if fits then return end
-  check.fail("train.evaluate", ("the model's output is (%s), and the mask is (%s)"):format(table.concat(output:size(), ","),
-    table.concat(mask:size(), ",")), ("an output (N,%d,H,W) has scores of each class for each pixel of the mask"):format(self.K))
+  check.fail("train.evaluate", ("the model's output is (%s), and the mask is (%s)"):format(table.concat(output:size(),
+    ","), table.concat(mask:size(), ",")),
+    ("an output (N,%d,H,W) has scores of each class for each pixel of the mask"):format(self.K))
 end
 
 -- (M,K) f32, 1 where a number is the class
@@ -78,7 +79,8 @@ end
 local function count_matrices(self, want, got, classes)
   local images, sum = want:size(1), nil
   local pixels = want:numel() / images
-  if want:numel() > EXACT then check.fail(OP, "a batch has more than 2^24 pixels", "use a smaller batch for evaluation") end
+  if want:numel() > EXACT then check.fail(OP, "a batch has more than 2^24 pixels", "use a smaller batch for evaluation")
+    end
   local each = math.max(1, math.floor(PART / pixels))
   for first = 1, images, each do
     local n = math.min(each, images - first + 1)
@@ -146,7 +148,8 @@ function Segmentation:read_images(columns, ids)
     self.counted = self.counted + columns[2][i]
     local right, all = columns[1][i], columns[2][i]
     if columns[3][i] ~= 0 then
-      core.error{code = "value", op = OP, path = false, message = ("the model's output for sample %d is not finite"):format(id)}
+      core.error{code = "value", op = OP, path = false,
+        message = ("the model's output for sample %d is not finite"):format(id)}
     end
     if all > 0 and right < all then table.insert(self.wrong, {id = id, accuracy = right / all}) end
   end
@@ -171,7 +174,8 @@ local function by_class(self)
     if meant + read > 0 then
       out[#out + 1] = {
         class = k - 1, name = self.names and self.names[k], pixels = meant, iou = hit / (meant + read - hit),
-        f = 2 * hit / (meant + read), recall = meant > 0 and hit / meant or nil, precision = read > 0 and hit / read or nil,
+        f = 2 * hit / (meant + read), recall = meant > 0 and hit / meant or nil, precision = read > 0 and hit / read
+        or nil,
       }
     end
   end
@@ -196,9 +200,9 @@ local function mean_of(rows, key, only)
 end
 
 --- The figures, of the whole set unless said.
--- out  n: images; pixels that count; accuracy: share of them read right; miou: mean over classes of intersection over union; f:
---      mean of F1 over the classes of the truth; f_batch: the same of each batch, mean over batches; classes: list of {class,
---      name, pixels, iou, f, recall, precision}, of those in truth or reading
+-- out  n: images; pixels that count; accuracy: share of them read right; miou: mean over classes of intersection over
+--      union; f: mean of F1 over the classes of the truth; f_batch: the same of each batch, mean over batches; classes:
+--      list of {class, name, pixels, iou, f, recall, precision}, of those in truth or reading
 function Segmentation:result()
   self:flush()
   local rows, right, pixels = by_class(self), 0, 0
@@ -206,9 +210,9 @@ function Segmentation:result()
   for k = 1, self.counts and self.K or 0 do right = right + self.counts[(k - 1) * self.K + k] end
   for _, row in ipairs(rows) do pixels = pixels + row.pixels end
   return {
-    role = self.role, n = self.n, pixels = pixels, accuracy = pixels > 0 and right / pixels or 0, miou = mean_of(rows, "iou"),
-    f = mean_of(rows, "f", function(row) return row.pixels > 0 end), f_batch = self.batches > 0 and self.f_sum / self.batches or 0,
-    classes = rows,
+    role = self.role, n = self.n, pixels = pixels, accuracy = pixels > 0 and right / pixels or 0,
+    miou = mean_of(rows, "iou"), f = mean_of(rows, "f", function(row) return row.pixels > 0 end),
+    f_batch = self.batches > 0 and self.f_sum / self.batches or 0, classes = rows,
   }
 end
 

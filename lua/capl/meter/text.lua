@@ -1,8 +1,8 @@
 -- text.lua: counts what a recogniser reads right, and says how sure the count is.
 --
--- A character of a reading as long as the truth is right when it stands at its place; of a shorter or longer one, when it
--- does in the alignment with the fewest edits. What was read as what is always counted in that alignment, so that one
--- character too many does not look like five mistakes.
+-- A character of a reading as long as the truth is right when it stands at its place; of a shorter or longer one, when
+-- it does in the alignment with the fewest edits. What was read as what is always counted in that alignment, so that
+-- one character too many does not look like five mistakes.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -21,7 +21,8 @@ local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
 
 local Text = {
   kind = "text", main = "exact", better = "max",
-  ways = {chars = "max", edit_distance = "min", edit_distance_normalised = "min", cer = "min"}, -- in which other figures are better
+  -- in which other figures are better
+  ways = {chars = "max", edit_distance = "min", edit_distance_normalised = "min", cer = "min"},
 }
 Text.__index = Text
 
@@ -47,22 +48,23 @@ local function check_sets(charset, sets)
   if sets == nil then return both_in(charset, "0O") and {"0O"} or {} end
   for _, set in ipairs(sets) do
     if type(set) ~= "string" or not both_in(charset, set) then
-      core.error{code = "value", message = ("text_meter: merge lists sets of characters to count as one, such as \"0O\"; " ..
+      core.error{code = "value", message =
+        ("text_meter: merge lists sets of characters to count as one, such as \"0O\"; " ..
         "'%s' has fewer than two of the charset"):format(tostring(set))}
     end
   end
   return sets
 end
 
-local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"}, {"decoding", "string", default = "argmax"},
-  {"loader", "table"}, {"worst", "whole", default = WORST}}
+local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"},
+  {"decoding", "string", default = "argmax"}, {"loader", "table"}, {"worst", "whole", default = WORST}}
 
 --- train.TextMeter{…}: a meter for texts.
 -- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
---      merge = list of sets of characters that count as one beside the strict figure ({"0O"} when the charset has both);
---      decoding = "argmax": a character at each place, or "ctc": time steps with a blank behind the charset;
---      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a fixed
---      number of places; worst = 24 readings to keep
+--      merge = list of sets of characters that count as one beside the strict figure ({"0O"} when the charset has
+--      both); decoding = "argmax": a character at each place, or "ctc": time steps with a blank behind the charset;
+--      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a
+--      fixed number of places; worst = 24 readings to keep
 -- errs value: no charset, unknown option, a set with fewer than two of the charset
 -- eg   capl.train.TextMeter{charset = "AB"}:result().n  --> 0
 local function new(opts)
@@ -75,8 +77,8 @@ local function new(opts)
   if o.decoding == "argmax" and not o.decode then ctc.check_places(OP, o.loader) end
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({
-    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding, loader = o.loader,
-    most = o.worst,
+    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding,
+    loader = o.loader, most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
     steps = 0, blanks = 0, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
     fine = {}, seen_fine = 0,
@@ -124,7 +126,9 @@ local function confuse(self, truth, read, id, place)
   end
   pair.count = pair.count + 1
   local last = pair.samples[#pair.samples]
-  if #pair.samples < SAMPLES and not (last and last.id == id) then table.insert(pair.samples, {id = id, place = place}) end
+  if #pair.samples < SAMPLES and not (last and last.id == id) then
+    table.insert(pair.samples, {id = id, place = place})
+  end
 end
 
 local function count_right(self, truth)
@@ -203,8 +207,8 @@ local function count_one(self, read, truth, confidence, id)
 end
 
 --- Counts one reading.
--- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id: optional,
---      the sample's number in its source (the count of samples so far unless said)
+-- in   read, truth: texts of any length; confidence: optional, the probability the model gives its reading; id:
+--      optional, the sample's number in its source (the count of samples so far unless said)
 function Text:count(read, truth, confidence, id)
   check.arg(1, "count", "string", read)
   check.arg(2, "count", "string", truth)
@@ -247,7 +251,8 @@ local function pair_of(self, read, truth, length, i)
   local got, want = {}, {}
   for k = (i - 1) * length + 1, i * length do
     if truth[k] >= 0 then
-      got[#got + 1], want[#want + 1] = self.charset:sub(read[k] + 1, read[k] + 1), self.charset:sub(truth[k] + 1, truth[k] + 1)
+      got[#got + 1], want[#want + 1] = self.charset:sub(read[k] + 1, read[k] + 1),
+        self.charset:sub(truth[k] + 1, truth[k] + 1)
     end
   end
   return table.concat(got), table.concat(want)
@@ -259,7 +264,8 @@ local function check_label(self, truth, before, length, id)
     local class = truth[before + place]
     if class >= #self.charset then
       check.fail(OP, ("the label of %s has class %d at place %d; the charset has %d characters, 0 to %d"):format(
-        self:name_of(id or self.n), class, place, #self.charset, #self.charset - 1), "labels are counted from 0; -1 is no character")
+        self:name_of(id or self.n), class, place, #self.charset, #self.charset - 1),
+        "labels are counted from 0; -1 is no character")
     end
   end
 end
@@ -273,12 +279,14 @@ local function each_of_ids(self, read, truth, length, confidence, ids, fn)
 end
 
 --- Counts readings of a fixed length.
--- in   read, truth: flat lists of class numbers, sample by sample; length: places of each; where truth is -1, nothing is
---      counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the samples
+-- in   read, truth: flat lists of class numbers, sample by sample; length: places of each; where truth is -1, nothing
+--      is counted; confidence: optional, a list with the probability of each reading; ids: optional, numbers of the
+--      samples
 -- errs shape: lists that do not fit; value: a class that the charset does not have
 function Text:add_ids(read, truth, length, confidence, ids)
   if type(read) ~= "table" or type(truth) ~= "table" or type(length) ~= "number" then
-    check.fail(OP, "add takes a tensor of scores and a batch, or lists of class numbers, read and meant, and how many a text has")
+    check.fail(OP, "add takes a tensor of scores and a batch, or lists of class numbers, read and meant, and how " ..
+      "many a text has")
   end
   if #read ~= #truth or #read % length ~= 0 then
     core.error{code = "shape", message = ("read has %d characters, truth has %d; both are multiples of the length %d")
@@ -330,8 +338,10 @@ local function scores(self, output, target)
   local N, T, K = target:size(1), target:size(2), #self.charset
   ctc.refuse("train.evaluate", self.charset, output, N)
   if output:size(1) ~= N or output:numel() ~= N * T * K then
-    check.fail("train.evaluate", ("the model's output is (%s); it should hold %d places x %d characters for each image"):format(
-      table.concat(output:size(), ","), T, K), "train.TextMeter{decode = function(output, batch) return texts end} reads others")
+    check.fail("train.evaluate", ("the model's output is (%s); it should hold %d places x %d characters for each " ..
+      "image"):format(
+      table.concat(output:size(), ","), T, K),
+      "train.TextMeter{decode = function(output, batch) return texts end} reads others")
   end
   return output:to("f32"):reshape(N, T, K)
 end
@@ -363,7 +373,8 @@ local function count_texts(self, output, batch, ids)
     check.fail(OP, ("decode gives a list of %d texts, one for each sample"):format(N))
   end
   for i, text in ipairs(texts) do
-    self:count(text, self:text(truth, (i - 1) * length + 1, length), confidence and confidence[i], type(ids) == "table" and ids[i] or nil)
+    self:count(text, self:text(truth, (i - 1) * length + 1, length), confidence and confidence[i], type(ids) == "table"
+      and ids[i] or nil)
   end
 end
 
@@ -423,21 +434,22 @@ function Text:positions()
 end
 
 --- The figures.
--- out  role: of the loader that train.evaluate has read; n; exact, low, high: share of samples read without a mistake and its
---      95 % interval; chars, chars_low, chars_high: share of characters read right; positions: the same by place;
---      edit_distance: characters to exchange, leave out or put in for a text, on the mean; edit_distance_normalised: of each
---      text, as a share of the longer of reading and truth; cer: all edits over all characters of the truth; confusions: the
---      ten most frequent; confidence: mean, when it was given; merged: {sets, exact, low, high} with look-alikes counted as
---      one, if there are any; blanks: of CTC readings, the share of time steps that are blank
+-- out  role: of the loader that train.evaluate has read; n; exact, low, high: share of samples read without a mistake
+--      and its 95 % interval; chars, chars_low, chars_high: share of characters read right; positions: the same by
+--      place; edit_distance: characters to exchange, leave out or put in for a text, on the mean;
+--      edit_distance_normalised: of each text, as a share of the longer of reading and truth; cer: all edits over all
+--      characters of the truth; confusions: the ten most frequent; confidence: mean, when it was given; merged: {sets,
+--      exact, low, high} with look-alikes counted as one, if there are any; blanks: of CTC readings, the share of time
+--      steps that are blank
 function Text:result()
   flush(self)
   local exact, low, high = interval.share(self.exact, self.n)
   local chars, chars_low, chars_high = interval.share(self.right, self.chars)
   local n = math.max(self.n, 1)
   local out = {
-    role = self.role, n = self.n, exact = exact, low = low, high = high, chars = chars, chars_low = chars_low, chars_high = chars_high,
-    edit_distance = self.edits / n, edit_distance_normalised = self.share / n, cer = self.edits / math.max(self.chars, 1),
-    positions = self:positions(), confusions = self:confusions(10),
+    role = self.role, n = self.n, exact = exact, low = low, high = high, chars = chars, chars_low = chars_low,
+    chars_high = chars_high, edit_distance = self.edits / n, edit_distance_normalised = self.share / n,
+    cer = self.edits / math.max(self.chars, 1), positions = self:positions(), confusions = self:confusions(10),
     confidence = self.confident > 0 and self.confidence / self.confident or nil,
     blanks = self.steps > 0 and self.blanks / self.steps or nil,
   }
@@ -512,7 +524,8 @@ end
 
 -- ---- for files ----
 
---- Readings for a sheet: {wrong = worst first, right = from all over the set}, each {id, truth, read, confidence, edits}.
+--- Readings for a sheet: {wrong = worst first, right = from all over the set}, each {id, truth, read, confidence,
+-- edits}.
 function Text:samples()
   flush(self)
   table.sort(self.wrong, worse)
@@ -555,8 +568,8 @@ local function confidences(self)
   return out[1] and out or nil
 end
 
---- Everything, for evaluation.json: result() and by_position, by_length, by_confidence: lists of {position, length or from and
--- to, n, right, low, high};
+--- Everything, for evaluation.json: result() and by_position, by_length, by_confidence: lists of {position, length or
+-- from and to, n, right, low, high};
 -- confusion: {labels, counts}: rows are what was meant, columns what was read, the last label "" is nothing
 function Text:write()
   local out = self:result()

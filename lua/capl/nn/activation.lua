@@ -98,7 +98,8 @@ activation.Hardtanh = classes.class("Hardtanh", Module)
 activation.Hardtanh.pure = true
 
 function activation.Hardtanh:init(...)
-  local o = check.arguments("nn.Hardtanh", {{"min_val", "number", default = -1}, {"max_val", "number", default = 1}}, ...)
+  local o = check.arguments("nn.Hardtanh", {{"min_val", "number", default = -1}, {"max_val", "number", default = 1}},
+    ...)
   if o.min_val >= o.max_val then
     check.fail("nn.Hardtanh", ("min_val must be below max_val, got %g and %g"):format(o.min_val, o.max_val))
   end
@@ -116,7 +117,8 @@ activation.PReLU = classes.class("PReLU", Module)
 activation.PReLU.pure = true
 
 function activation.PReLU:init(...)
-  local o = check.arguments("nn.PReLU", {{"num_parameters", "whole", default = 1, from = 1}, {"init", "number", default = 0.25}}, ...)
+  local o = check.arguments("nn.PReLU",
+    {{"num_parameters", "whole", default = 1, from = 1}, {"init", "number", default = 0.25}}, ...)
   self.weight = parameter.constant(o.num_parameters, o.init)
 end
 
@@ -126,7 +128,8 @@ function activation.PReLU:forward(x)
   local n = weight:size(1)
   if n > 1 then
     if x.ndim < 2 or x:size(2) ~= n then
-      check.fail("nn.PReLU", ("it has %d parameters, x has %d channels (dim 2)"):format(n, x.ndim < 2 and 1 or x:size(2)))
+      check.fail("nn.PReLU", ("it has %d parameters, x has %d channels (dim 2)"):format(n, x.ndim < 2 and 1
+        or x:size(2)))
     end
     local shape = {n}
     for d = 3, x.ndim do shape[d - 1] = 1 end

@@ -86,8 +86,8 @@ local spec = attention_options()
 --- Attention: softmax(q k' * scale + mask) v, without a matrix of all scores in memory.
 -- in   q (…, L, E); k (…, S, E); v (…, S, Ev)
 -- out  y (…, L, Ev)
--- opts attn_mask: bool (true = takes part) or added to the scores, can be broadcast to (…, L, S); dropout_p = 0, also in
---      evaluation; is_causal = false: query i sees the keys up to i; scale = 1 / sqrt(E)
+-- opts attn_mask: bool (true = takes part) or added to the scores, can be broadcast to (…, L, S); dropout_p = 0, also
+--      in evaluation; is_causal = false: query i sees the keys up to i; scale = 1 / sqrt(E)
 -- errs shape: sizes do not fit; value: attn_mask and is_causal are both given
 -- eg   nn.scaled_dot_product_attention(capl.ones(1, 2, 4), capl.ones(1, 3, 4), capl.ones(1, 3, 5)):size(3)  --> 5
 function attention.scaled_dot_product_attention(q, k, v, options)
@@ -108,7 +108,8 @@ end
 local multihead_spec = {
   positional = 2,
   {"embed_dim", "whole", required = true}, {"num_heads", "whole", required = true}, {"dropout", "number", default = 0},
-  {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"kdim", "whole"}, {"vdim", "whole"},
+  {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"kdim", "whole"},
+  {"vdim", "whole"},
 }
 local forward_spec = {
   {"key_padding_mask", "tensor"}, {"need_weights", "boolean", default = false}, {"attn_mask", "tensor"},
@@ -117,10 +118,11 @@ local forward_spec = {
 
 --- Attention of several heads between projections, as PyTorch's with the names of its parameters.
 -- in   query (L, N, E), key and value (S, N, E); with batch_first (N, L, E) and (N, S, E); without N: one sequence
--- out  y like query; with need_weights also the weights (N, L, S), or (N, heads, L, S) with average_attn_weights = false
+-- out  y like query; with need_weights also the weights (N, L, S), or (N, heads, L, S) with average_attn_weights =
+--      false
 -- opts nn.MultiheadAttention(embed_dim, num_heads, {dropout = 0, bias = true, batch_first = false}); of a call:
---      key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S): bool with true = does NOT take part (as in PyTorch's
---      layer), or added to the scores; is_causal = false; need_weights = false
+--      key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S): bool with true = does NOT take part (as in
+--      PyTorch's layer), or added to the scores; is_causal = false; need_weights = false
 -- init in_proj_weight xavier uniform; biases 0; out_proj.weight as nn.Linear
 -- errs value: num_heads does not divide embed_dim; shape
 -- paper A. Vaswani and others: Attention is all you need, 2017
@@ -156,7 +158,9 @@ end
 
 local function need_sequence(self, x, name, ndim)
   local features = self.embed_dim
-  if core.is_tensor(x) and (x.ndim == 3 or x.ndim == 2) and (not ndim or x.ndim == ndim) and x:size(-1) == features then return end
+  if core.is_tensor(x) and (x.ndim == 3 or x.ndim == 2) and (not ndim or x.ndim == ndim) and x:size(-1) == features then
+    return
+  end
   core.error{code = "shape", op = "nn.MultiheadAttention", message = ("%s must be (%s,%d), got %s"):format(name,
     ndim == 2 and "length" or self.batch_first and "batch,length" or "length,batch", features,
     core.is_tensor(x) and core.describe(x) or core.typename(x))}
@@ -179,7 +183,8 @@ local function score_mask(self, o, N, L, S)
   if padding then
     local shape = padding.shape
     if padding.ndim ~= 2 or shape[1] ~= N or shape[2] ~= S then
-      core.error{code = "shape", op = fname, message = ("key_padding_mask must be (%d,%d), one per sequence and key, got %s"):format(
+      core.error{code = "shape", op = fname,
+        message = ("key_padding_mask must be (%d,%d), one per sequence and key, got %s"):format(
         N, S, core.describe(padding))}
     end
     padding = additive(padding, true):reshape(N, 1, 1, S)
@@ -193,8 +198,8 @@ local function score_mask(self, o, N, L, S)
     local fits = mask.ndim == 2 and shape[1] == L and shape[2] == S
       or mask.ndim == 3 and shape[1] == all and shape[2] == L and shape[3] == S
     if not fits then
-      core.error{code = "shape", op = fname, message = ("attn_mask must be (%d,%d) or (%d,%d,%d), got %s"):format(L, S, all, L, S,
-        core.describe(mask))}
+      core.error{code = "shape", op = fname,
+        message = ("attn_mask must be (%d,%d) or (%d,%d,%d), got %s"):format(L, S, all, L, S, core.describe(mask))}
     end
     mask = additive(mask, true)
     if mask.ndim == 3 then mask = mask:reshape(N, self.num_heads, L, S) end
@@ -263,8 +268,8 @@ local encoder_spec = {
 -- in   x (L, N, d_model), with batch_first (N, L, d_model)
 -- out  y like x
 -- opts nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward = 2048, {dropout = 0.1, activation = "relu"|"gelu",
---      layer_norm_eps = 1e-5, batch_first = false, norm_first = false}); of a call: src_mask, src_key_padding_mask (true =
---      does not take part), is_causal = false
+--      layer_norm_eps = 1e-5, batch_first = false, norm_first = false}); of a call: src_mask, src_key_padding_mask
+--      (true = does not take part), is_causal = false
 -- paper A. Vaswani and others: Attention is all you need, 2017
 -- eg   nn.TransformerEncoderLayer(8, 2, 16)(capl.zeros(5, 3, 8)):size(1)  --> 5
 local TransformerEncoderLayer = classes.class("TransformerEncoderLayer", Module)
@@ -339,8 +344,11 @@ function TransformerEncoder:init(layer, num_layers, options)
   end
   check.arg(2, fname, "whole", num_layers)
   if num_layers < 1 then check.fail(fname, ("num_layers is at least 1, got %d"):format(num_layers)) end
-  local norm = check.options(fname, {{"norm", "table"}}, classes.is_module(options) and {norm = options} or options).norm
-  if norm and not classes.is_module(norm) then check.fail(fname, "norm must be a module, such as nn.LayerNorm(d_model)") end
+  local norm = check.options(fname, {{"norm", "table"}}, classes.is_module(options) and {norm = options}
+    or options).norm
+  if norm and not classes.is_module(norm) then
+    check.fail(fname, "norm must be a module, such as nn.LayerNorm(d_model)")
+  end
   local layers = {}
   for i = 1, num_layers do layers[i] = copy_of(layer) end
   self.layers = ModuleList(layers)

@@ -12,7 +12,8 @@ local op = core.op
 
 local spec = {
   positional = 1,
-  {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5}, {"momentum", "number", default = 0.1},
+  {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5},
+  {"momentum", "number", default = 0.1},
 }
 
 local BatchNorm = classes.class("BatchNorm", require "nn.module")
@@ -37,8 +38,8 @@ function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() e
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
--- Runs batch_norm or an op that begins with it; only its first output matters outside. A frozen layer (train.freeze) uses
--- its running statistics in training, too.
+-- Runs batch_norm or an op that begins with it; only its first output matters outside. A frozen layer (train.freeze)
+-- uses its running statistics in training, too.
 function BatchNorm:fused(x, name)
   local again, training = settings.recomputing, self.training and not self.frozen -- again: the batch has been counted
   if training and not again then replay.each_time(count_batch, self) end

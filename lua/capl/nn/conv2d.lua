@@ -65,7 +65,8 @@ function Conv2d:forward(x)
       message = ("weight expects %d input channel%s, x has %d"):format(self.in_channels,
         self.in_channels == 1 and "" or "s", x:size(2)),
       context = ("x %s   weight %s"):format(core.describe(x), core.describe(self.weight)),
-      hint = ("make the layer nn.Conv2d(%d, %d, …), or change what comes before it"):format(x:size(2), self.out_channels)}
+      hint = ("make the layer nn.Conv2d(%d, %d, …), or change what comes before it"):format(x:size(2),
+      self.out_channels)}
   end
   local y = core.op.conv2d(x, self.weight, self.bias, self.attributes)
   return y
@@ -75,8 +76,12 @@ function Conv2d:extra()
   local o = self
   local text = ("%d -> %d, %dx%d"):format(o.in_channels, o.out_channels, o.kernel_size[1], o.kernel_size[2])
   if o.stride[1] ~= 1 or o.stride[2] ~= 1 then text = text .. (", stride %dx%d"):format(o.stride[1], o.stride[2]) end
-  if o.padding[1] ~= 0 or o.padding[2] ~= 0 then text = text .. (", padding %dx%d"):format(o.padding[1], o.padding[2]) end
-  if o.dilation[1] ~= 1 or o.dilation[2] ~= 1 then text = text .. (", dilation %dx%d"):format(o.dilation[1], o.dilation[2]) end
+  if o.padding[1] ~= 0 or o.padding[2] ~= 0 then
+    text = text .. (", padding %dx%d"):format(o.padding[1], o.padding[2])
+  end
+  if o.dilation[1] ~= 1 or o.dilation[2] ~= 1 then
+    text = text .. (", dilation %dx%d"):format(o.dilation[1], o.dilation[2])
+  end
   if o.groups ~= 1 then text = text .. ", groups " .. o.groups end
   return o.bias and text or text .. ", no bias"
 end

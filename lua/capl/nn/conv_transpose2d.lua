@@ -11,7 +11,8 @@ local spec = {
   {"in_channels", "whole", required = true, from = 1}, {"out_channels", "whole", required = true, from = 1},
   {"kernel_size", "whole", "table", required = true}, {"stride", "whole", "table", default = 1},
   {"padding", "whole", "table", default = 0}, {"output_padding", "whole", "table", default = 0},
-  {"groups", "whole", default = 1, from = 1}, {"bias", "boolean", default = true}, {"dilation", "whole", "table", default = 1},
+  {"groups", "whole", default = 1, from = 1}, {"bias", "boolean", default = true},
+  {"dilation", "whole", "table", default = 1},
 }
 
 --- Transposed 2-d convolution: each pixel of x paints a kernel, stride pixels apart.
@@ -53,13 +54,15 @@ local function attributes_for(self, x, size)
   size = check.pair("nn.ConvTranspose2d", "output_size", size, 1)
   local more, lowest, highest = {}, {}, {}
   for d = 1, 2 do
-    lowest[d] = (x:size(d + 2) - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d] * (self.kernel_size[d] - 1) + 1
+    lowest[d] = (x:size(d + 2) - 1) * self.stride[d] - 2 * self.padding[d] + self.dilation[d]
+      * (self.kernel_size[d] - 1) + 1
     highest[d] = lowest[d] + math.max(self.stride[d], self.dilation[d]) - 1
     more[d] = size[d] - lowest[d]
   end
   if size[1] < lowest[1] or size[2] < lowest[2] or size[1] > highest[1] or size[2] > highest[2] then
-    check.fail("nn.ConvTranspose2d", ("output_size is %dx%d; an input of %dx%d gives %dx%d to %dx%d"):format(size[1], size[2],
-      x:size(3), x:size(4), lowest[1], lowest[2], highest[1], highest[2]))
+    check.fail("nn.ConvTranspose2d",
+      ("output_size is %dx%d; an input of %dx%d gives %dx%d to %dx%d"):format(size[1], size[2], x:size(3), x:size(4),
+      lowest[1], lowest[2], highest[1], highest[2]))
   end
   local out = {}
   for key, value in pairs(self.attributes) do out[key] = value end
@@ -70,9 +73,10 @@ end
 local function check_input(self, x)
   if not core.is_tensor(x) or x.ndim ~= 4 or x:size(2) == self.in_channels then return end
   core.error{code = "shape", op = "conv_transpose2d",
-    message = ("weight expects %d input channel%s, x has %d"):format(self.in_channels, self.in_channels == 1 and "" or "s", x:size(2)),
-    context = ("x %s   weight %s"):format(core.describe(x), core.describe(self.weight)),
-    hint = ("make the layer nn.ConvTranspose2d(%d, %d, …), or change what comes before it"):format(x:size(2), self.out_channels)}
+    message = ("weight expects %d input channel%s, x has %d"):format(self.in_channels, self.in_channels == 1 and ""
+    or "s", x:size(2)), context = ("x %s   weight %s"):format(core.describe(x), core.describe(self.weight)),
+    hint = ("make the layer nn.ConvTranspose2d(%d, %d, …), or change what comes before it"):format(x:size(2),
+    self.out_channels)}
 end
 
 function ConvTranspose2d:forward(x, output_size)

@@ -11,7 +11,8 @@ local op = core.op
 local ctc = {}
 
 local spec = {
-  {"blank", "whole", default = 0}, {"reduction", "string", default = "mean"}, {"zero_infinity", "boolean", default = true},
+  {"blank", "whole", default = 0}, {"reduction", "string", default = "mean"},
+  {"zero_infinity", "boolean", default = true},
 }
 
 -- Lengths may be a tensor, a list, or one number for all samples.
@@ -24,12 +25,13 @@ local function lengths_of(value, arg, n, device)
     local name = arg == 3 and "input_lengths" or "target_lengths"
     check.fail("ctc_loss", ("%s: a list of %d lengths for %d samples"):format(name, #value, n))
   end
-  return n > 0 and core.tensor(value, {dtype = "i32", device = device}) or core.zeros({0}, {dtype = "i32", device = device})
+  return n > 0 and core.tensor(value, {dtype = "i32", device = device})
+    or core.zeros({0}, {dtype = "i32", device = device})
 end
 
 --- Connectionist temporal classification: the loss of texts of any length under scores per time step.
--- in   log_probs (T, N, K): log_softmax of the scores, any strides; targets (N, S) i32|i64, anything behind a text's length;
---      input_lengths, target_lengths: (N) i32|i64, a list, or one number for all
+-- in   log_probs (T, N, K): log_softmax of the scores, any strides; targets (N, S) i32|i64, anything behind a text's
+--      length; input_lengths, target_lengths: (N) i32|i64, a list, or one number for all
 -- out  scalar f32; with reduction "none" one per sample. Second: infeasible (N) u8, not 0 where no path spells the text
 -- opts blank = 0 (its class), reduction = "mean" (each loss by its text's length)|"sum"|"none", zero_infinity = true
 -- errs shape; value, naming the sample: a length or label out of range, a label that is the blank
@@ -44,7 +46,8 @@ function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   input_lengths, target_lengths = lengths_of(input_lengths, 3, n, device), lengths_of(target_lengths, 4, n, device)
   local loss, infeasible = op.ctc_loss(log_probs, targets, input_lengths, target_lengths, o)
   if settings.on_loss then
-    settings.on_loss("ctc_loss", loss, log_probs, targets, o, {input_lengths = input_lengths, target_lengths = target_lengths})
+    settings.on_loss("ctc_loss", loss, log_probs, targets, o,
+      {input_lengths = input_lengths, target_lengths = target_lengths})
   end
   if settings.on_ctc then settings.on_ctc(infeasible) end
   return loss, infeasible

@@ -30,7 +30,8 @@ end
 local function check_sizes(logits, labels)
   for d = 1, labels.ndim do
     if labels:size(d) ~= logits:size(d == 1 and 1 or d + 1) then
-      check.fail("dice_loss", ("logits are (%s) and labels (%s): their sizes must be the same but for the classes in dim 2"):format(
+      check.fail("dice_loss", ("logits are (%s) and labels (%s): their sizes must be the same but for the classes " ..
+        "in dim 2"):format(
         table.concat(logits.shape, ","), table.concat(labels.shape, ",")))
     end
   end
@@ -69,9 +70,9 @@ end
 --- Dice loss: 1 - (2 overlap + smooth) / (area of the prediction + area of the mask + smooth), for each class.
 -- in   logits (N, K, …) with labels (N, …) i32|i64|u8 in 0..K-1; or logits (N, …) with a mask alike, of 0 and 1
 -- out  scalar; with reduction "none" one per class, (N, K) or (N) with per_image
--- opts smooth = 1, weight (K: a mean is by the weights), ignore_index = -100 (a mask has none below 0), from_logits = true
---      (false: they are probabilities already), per_image = false (true: areas are those of an image, not of the batch),
---      reduction = "mean"|"sum"|"none"
+-- opts smooth = 1, weight (K: a mean is by the weights), ignore_index = -100 (a mask has none below 0), from_logits =
+--      true (false: they are probabilities already), per_image = false (true: areas are those of an image, not of the
+--      batch), reduction = "mean"|"sum"|"none"
 -- paper F. Milletari, N. Navab, S.-A. Ahmadi: V-Net, 2016
 -- eg   nn.dice_loss(capl.zeros(1, 2, 2, 2), capl.zeros(1, 2, 2, {dtype = "i32"}), {smooth = 0}):item()  --> 0.6666666667
 function dice.dice_loss(logits, labels, opts)

@@ -11,7 +11,8 @@ local embedding = {}
 local function padding_of(fname, value, rows)
   if value == nil then return -1 end
   if value < -rows or value >= rows then
-    check.fail(fname, ("padding_idx %d is outside 0..%d (rows count from 0, as class labels do)"):format(value, rows - 1))
+    check.fail(fname, ("padding_idx %d is outside 0..%d (rows count from 0, as class labels do)"):format(value,
+      rows - 1))
   end
   return value < 0 and value + rows or value
 end
@@ -26,12 +27,13 @@ function embedding.embedding(index, weight, options)
   check.arg(1, "embedding", "tensor", index)
   check.arg(2, "embedding", "tensor", weight)
   local o = check.options("nn.embedding", {{"padding_idx", "whole"}, positional = 0}, options)
-  return (core.op.embedding(weight, index, {padding_idx = padding_of("nn.embedding", o.padding_idx, weight.shape[1] or 0)}))
+  return (core.op.embedding(weight, index,
+    {padding_idx = padding_of("nn.embedding", o.padding_idx, weight.shape[1] or 0)}))
 end
 
 local spec = {
-  {"num_embeddings", "whole", required = true, from = 1}, {"embedding_dim", "whole", required = true, from = 1}, {"padding_idx", "whole"},
-  positional = 2,
+  {"num_embeddings", "whole", required = true, from = 1}, {"embedding_dim", "whole", required = true, from = 1},
+  {"padding_idx", "whole"}, positional = 2,
 }
 
 --- A trainable vector for each class number.
@@ -61,7 +63,8 @@ function embedding.Embedding:forward(index)
 end
 
 function embedding.Embedding:extra()
-  return ("%d x %d%s"):format(self.num_embeddings, self.embedding_dim, self.padding >= 0 and ", padding " .. self.padding or "")
+  return ("%d x %d%s"):format(self.num_embeddings, self.embedding_dim, self.padding >= 0
+    and ", padding " .. self.padding or "")
 end
 
 return embedding

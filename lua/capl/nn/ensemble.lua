@@ -1,7 +1,7 @@
 -- ensemble.lua: many small models trained at once: one set of ops whose tensors have a leading model axis.
 --
--- The first model that build makes becomes the plan of all: its parameters and buffers are replaced by those of all models,
--- stacked, and its layers by ones that know the axis (ensemble_layers.lua).
+-- The first model that build makes becomes the plan of all: its parameters and buffers are replaced by those of all
+-- models, stacked, and its layers by ones that know the axis (ensemble_layers.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -22,9 +22,10 @@ local spec = {
 -- in   x (N, …), the same for all models; ensemble:each(x) with x (n, N, …) gives each model its own
 -- out  y (n, N, …): model k's output is y:select(1, k)
 -- opts n; build = function(k) -> a module, model k; all of the same layers and sizes. Model k is built after
---      capl.manual_seed(seed + k - 1), or of seeds[k], when one of them is given. Layers: Linear, Conv2d, batch norm, pooling,
---      activations, softmax, Flatten, Dropout (another mask for each model), Sequential, and classes of one's own without
---      parameters of their own whose forward counts dims from the end (-1, -2), such as attention by matmul and softmax
+--      capl.manual_seed(seed + k - 1), or of seeds[k], when one of them is given. Layers: Linear, Conv2d, batch norm,
+--      pooling, activations, softmax, Flatten, Dropout (another mask for each model), Sequential, and classes of one's
+--      own without parameters of their own whose forward counts dims from the end (-1, -2), such as attention by matmul
+--      and softmax
 -- errs value: a layer it does not know, models that differ; shape: a forward that mixes the models
 -- eg   nn.Ensemble{n = 3, build = function() return nn.Linear(4, 2) end}(capl.zeros(5, 4)):size(1)  --> 3
 local Ensemble = classes.class("Ensemble", require "nn.module")
@@ -45,7 +46,9 @@ local function build_one(self, k, keep_streams)
   if own then core.rng(own, 0) end
   local model = self.build(k)
   if own or keep_streams then core.rng(seed, streams) end
-  if not classes.is_module(model) then check.fail(OP, ("build(%d) returned a %s, not a module"):format(k, core.typename(model))) end
+  if not classes.is_module(model) then
+    check.fail(OP, ("build(%d) returned a %s, not a module"):format(k, core.typename(model)))
+  end
   return model
 end
 
@@ -81,8 +84,8 @@ local function check_layer(module)
 end
 
 local function differ(k, path, first, other)
-  check.fail(OP, ("model %d is another than model 1: %s is %s there and %s here"):format(k, path == "" and "it" or path, other, first),
-    "build must create the same layers for every k; seeds, learning rates and values may differ")
+  check.fail(OP, ("model %d is another than model 1: %s is %s there and %s here"):format(k, path == "" and "it" or path,
+    other, first), "build must create the same layers for every k; seeds, learning rates and values may differ")
 end
 
 -- All models as lists of modules, checked to be alike.
@@ -92,13 +95,19 @@ local function alike(models)
     lists[k] = modules_of(model)
     for i, entry in ipairs(lists[1]) do
       local other = lists[k][i]
-      if not other or other[1] ~= entry[1] then differ(k, entry[1], entry[2]:describe(), other and other[1] or "missing") end
+      if not other or other[1] ~= entry[1] then
+        differ(k, entry[1], entry[2]:describe(), other and other[1] or "missing")
+      end
       if k > 1 and rawequal(other[2], entry[2]) then
         check.fail(OP, ("build(%d) returned a model it has returned before"):format(k), "make the layers inside build")
       end
-      if other[2]:describe() ~= entry[2]:describe() then differ(k, entry[1], entry[2]:describe(), other[2]:describe()) end
+      if other[2]:describe() ~= entry[2]:describe() then
+        differ(k, entry[1], entry[2]:describe(), other[2]:describe())
+      end
     end
-    if #lists[k] ~= #lists[1] then differ(k, lists[k][#lists[1] + 1][1], "missing", lists[k][#lists[1] + 1][2]:describe()) end
+    if #lists[k] ~= #lists[1] then
+      differ(k, lists[k][#lists[1] + 1][1], "missing", lists[k][#lists[1] + 1][2]:describe())
+    end
   end
   return lists
 end
@@ -166,8 +175,8 @@ local function far(a, b)
   return false
 end
 
--- A forward of a recipe's own is compared once, on two rows, with the first and the last model alone: a view or a dim counted
--- from the front may have mixed the models.
+-- A forward of a recipe's own is compared once, on two rows, with the first and the last model alone: a view or a dim
+-- counted from the front may have mixed the models.
 local function prove(self, x)
   self.unproved = false
   if x.device == "meta" or core.device() == "meta" then return end
@@ -178,8 +187,8 @@ local function prove(self, x)
     local y = run(self, few)
     for _, k in ipairs{1, self.n} do
       if far(y:select(1, k):tolist(), alone(self, k, few)) then
-        core.error{code = "shape", op = OP, message = ("model %d gives other numbers in the ensemble than alone"):format(k), path = false,
-          hint = "a forward here gets (M,N,…) in place of (N,…): count dims from the end (softmax(-1), transpose(-1,-2)), without view"}
+        core.error{code = "shape", op = OP,
+          message = ("model %d gives other numbers in the ensemble than alone"):format(k), path = false, hint = "a forward here gets (M,N,…) in place of (N,…): count dims from the end (softmax(-1), transpose(-1,-2)), without view"}
       end
     end
   end)
@@ -207,9 +216,10 @@ end
 
 -- ---- losses and rates ----
 
---- The loss of each model: a tensor (n), the mean over a model's rows. Its sum's gradient is what each model alone would get.
--- in   loss = nn.cross_entropy or another with reduction = "none"; output (n, N, …) of the ensemble; target (N, …), the same
---      for all; opts of the loss, and each = true for a target (n, N, …)
+--- The loss of each model: a tensor (n), the mean over a model's rows. Its sum's gradient is what each model alone
+-- would get.
+-- in   loss = nn.cross_entropy or another with reduction = "none"; output (n, N, …) of the ensemble; target (N, …), the
+--      same for all; opts of the loss, and each = true for a target (n, N, …)
 -- eg   nn.Ensemble{n = 2, build = function() return nn.Tanh() end}:losses(nn.mse, capl.zeros(2, 5), capl.zeros(5)):size(1)  --> 2
 function Ensemble:losses(loss, output, target, opts)
   check.arg(1, "losses", "function", loss)
@@ -221,8 +231,9 @@ function Ensemble:losses(loss, output, target, opts)
   end
   if not each then target = layers.for_all(target:unsqueeze(1), self.n) end
   if output:size(1) ~= self.n or target:size(1) ~= self.n or output:size(2) ~= target:size(2) then
-    core.error{code = "shape", op = "losses", message = ("output is %s, target %s for %d models"):format(core.describe(output),
-      core.describe(target), self.n), path = false}
+    core.error{code = "shape", op = "losses",
+      message = ("output is %s, target %s for %d models"):format(core.describe(output), core.describe(target), self.n),
+      path = false}
   end
   local rows = loss(output:flatten(1, 2), target:flatten(1, 2), o)
   if rows:numel() % self.n ~= 0 or rows:numel() < self.n then
@@ -233,7 +244,8 @@ end
 
 local function check_rates(self, fname, rates)
   check.arg(2, fname, "table", rates)
-  if #rates ~= self.n then check.bad(2, fname, ("%d numbers expected, one for each model, got %d"):format(self.n, #rates)) end
+  if #rates ~= self.n then check.bad(2, fname,
+    ("%d numbers expected, one for each model, got %d"):format(self.n, #rates)) end
   for k, rate in ipairs(rates) do
     if type(rate) ~= "number" or not (rate >= 0 and rate < math.huge) then
       check.bad(2, fname, ("a number from 0 on expected for model %d, got %s"):format(k, tostring(rate)))
@@ -264,12 +276,14 @@ end
 
 --- Model k learns with shares[k] times the optimiser's rate, schedule included; shares are at most 1.
 -- in   opt: one optimiser (SGD, Adam, AdamW, RMSprop) over ensemble:parameters(); shares: n numbers
--- errs value: other numbers of shares, an optimiser without these parameters, clip_norm (a norm is common to all models)
+-- errs value: other numbers of shares, an optimiser without these parameters, clip_norm (a norm is common to all
+--      models)
 function Ensemble:scale_lr(opt, shares)
   check_rates(self, "scale_lr", shares)
   local parameters = type(opt) == "table" and trained_by(self, opt) or {}
   if #parameters == 0 then check.bad(1, "scale_lr", "an optimiser over ensemble:parameters() expected") end
-  if opt.name:find("Muon", 1, true) then check.bad(1, "scale_lr", "Muon would take the models for rows of one matrix") end
+  if opt.name:find("Muon", 1, true) then check.bad(1, "scale_lr", "Muon would take the models for rows of one matrix")
+    end
   if opt.clip_norm > 0 then check.bad(1, "scale_lr", "clip_norm is over the gradients of all models together") end
   for k, share in ipairs(shares) do
     if share > 1 then check.bad(2, "scale_lr", ("at most 1 expected, got %g for model %d"):format(share, k)) end
@@ -305,8 +319,8 @@ local function check_number(self, fname, k)
   end
 end
 
---- Table name -> tensor of model k as that model alone would give it, sharing memory with the ensemble; of all, stacked,
--- without k.
+--- Table name -> tensor of model k as that model alone would give it, sharing memory with the ensemble; of all,
+-- stacked, without k.
 function Ensemble:state_dict(k)
   local all = require("nn.module").state_dict(self)
   if k == nil then return all end

@@ -1,7 +1,8 @@
 -- ensemble_layers.lua: layers whose parameters have a leading model axis, for nn.Ensemble.
 --
--- What flows between them is (m, N, …): m is the number of models, or 1 while the models still share their values. Layers
--- over images fold the models into the channels, (N, m*C, H, W), which is a view of images that are N,H,W,C in memory.
+-- What flows between them is (m, N, …): m is the number of models, or 1 while the models still share their values.
+-- Layers over images fold the models into the channels, (N, m*C, H, W), which is a view of images that are N,H,W,C in
+-- memory.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -80,12 +81,15 @@ function EachConv2d:forward(x)
   local n, m = self.weight:size(1), x:size(1)
   local _, o, c, kh, kw = unpack(self.weight.shape)
   if x.ndim == 5 and x:size(3) ~= self.in_channels then
-    core.error{code = "shape", op = "conv2d", message = ("weight expects %d input channels, x has %d"):format(self.in_channels, x:size(3))}
+    core.error{code = "shape", op = "conv2d",
+      message = ("weight expects %d input channels, x has %d"):format(self.in_channels, x:size(3))}
   end
   local a = self.attributes -- shared values: the filters of all models on the same channels; else each model its group
-  local attributes = {stride = a.stride, padding = a.padding, dilation = a.dilation, groups = m == 1 and a.groups or n * a.groups}
+  local attributes = {stride = a.stride, padding = a.padding, dilation = a.dilation, groups = m == 1 and a.groups
+    or n * a.groups}
   if m == 1 and a.groups > 1 then x, attributes.groups = for_all(x, n), n * a.groups end
-  local y = op.conv2d(fold(x, "Conv2d"), self.weight:reshape(n * o, c, kh, kw), self.bias and self.bias:reshape(-1), attributes)
+  local y = op.conv2d(fold(x, "Conv2d"), self.weight:reshape(n * o, c, kh, kw), self.bias and self.bias:reshape(-1),
+    attributes)
   return unfold(y, n)
 end
 
@@ -99,8 +103,9 @@ end
 -- ---- batch norm ----
 
 local function normalize(self, x) -- x (N, M*C) or (N, M*C, H, W)
-  local y, mean, invstd = op.batch_norm(x, self.weight:reshape(-1), self.bias:reshape(-1), self.running_mean:reshape(-1),
-    self.running_var:reshape(-1), {eps = self.eps, momentum = self.momentum, training = self.training})
+  local y, mean, invstd = op.batch_norm(x, self.weight:reshape(-1), self.bias:reshape(-1),
+    self.running_mean:reshape(-1), self.running_var:reshape(-1),
+    {eps = self.eps, momentum = self.momentum, training = self.training})
   if self.training then self.batches = self.batches + 1 end
   mean:free()
   invstd:free()
@@ -129,7 +134,8 @@ end
 -- Dims counted from the front are one further behind.
 local function shifted(dim) return dim > 0 and dim + 1 or dim end
 
-local EachSoftmax, EachLogSoftmax, EachFlatten = derive(activation.Softmax), derive(activation.LogSoftmax), derive(activation.Flatten)
+local EachSoftmax, EachLogSoftmax, EachFlatten = derive(activation.Softmax), derive(activation.LogSoftmax),
+  derive(activation.Flatten)
 
 function EachSoftmax:forward(x) return (op.softmax(x, {dim = shifted(self.over)})) end
 function EachLogSoftmax:forward(x) return (op.log_softmax(x, {dim = shifted(self.over)})) end
@@ -154,8 +160,8 @@ known[activation.Flatten], known[activation.Dropout] = EachFlatten, EachDropout
 for _, class in pairs(pooling) do
   if type(class) == "table" and class.__module then known[class] = by_channel(class) end
 end
-for _, name in ipairs{"ReLU", "Sigmoid", "Tanh", "SiLU", "GELU", "Softplus", "LeakyReLU", "ELU", "Hardsigmoid", "Hardswish",
-  "LogSigmoid", "ReLU6", "Mish", "SELU", "Hardtanh", "Identity"} do known[activation[name]] = false end
+for _, name in ipairs{"ReLU", "Sigmoid", "Tanh", "SiLU", "GELU", "Softplus", "LeakyReLU", "ELU", "Hardsigmoid",
+  "Hardswish", "LogSigmoid", "ReLU6", "Mish", "SELU", "Hardtanh", "Identity"} do known[activation[name]] = false end
 for _, class in pairs(sequential) do known[class] = false end
 for class in pairs(known) do layers.names[#layers.names + 1] = class.__name end
 table.sort(layers.names)

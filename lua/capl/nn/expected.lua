@@ -1,4 +1,5 @@
--- expected.lua: what each loss is before anything was learnt, so that a run can see at its first step that something is off.
+-- expected.lua: what each loss is before anything was learnt, so that a run can see at its first step that something is
+-- off.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -33,7 +34,8 @@ end
 
 local function numbers(lengths) return core.is_tensor(lengths) and lengths:tolist() or lengths end
 
--- CTC's loss of each text, where each class is as likely at each of its time steps; one that no path spells counts as 0.
+-- CTC's loss of each text, where each class is as likely at each of its time steps; one that no path spells counts as
+-- 0.
 local function ctc_loss(x, targets, o, more)
   local K, steps, lengths = x.shape[3], numbers(more.input_lengths), numbers(more.target_lengths)
   local rows, sum = targets.ndim == 2 and targets:tolist() or {}, 0
@@ -54,17 +56,20 @@ local expected = {
       local K = classes_of(x)
       return math.log(K), ("ln %d = %.2f, that of %d classes that are all as likely"):format(K, math.log(K), K)
     end,
-    high = "are the logits of the last layer far too large (an init that was lost, or applied twice), or already a softmax of something?",
+    high = "are the logits of the last layer far too large (an init that was lost, or applied twice), or already a " ..
+    "softmax of something?",
     low = "does the batch hold one class alone, does the input give the label away, or was the model trained before?",
   },
   bce_with_logits = {
     of = function() return math.log(2), "ln 2 = 0.69, that of logits around 0" end,
-    high = "are the logits of the last layer far too large (an init that was lost, or a bias for rare classes that was wiped)?",
+    high = "are the logits of the last layer far too large (an init that was lost, or a bias for rare classes that " ..
+    "was wiped)?",
     low = "was the last bias set for rare classes, or was the model trained before?",
   },
   ctc_loss = {
     of = ctc_loss,
-    high = "are the logits of the last layer far too large, or was log_softmax taken over another dim than the classes?",
+    high = "are the logits of the last layer far too large, or was log_softmax taken over another dim than the " ..
+    "classes?",
     low = "was the model trained before, do most texts have no path, or is none of them longer than 0?",
     negative = "log_probs are no log probabilities: give scores:log_softmax(-1), neither scores nor softmax",
   },

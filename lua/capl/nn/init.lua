@@ -20,17 +20,18 @@ local nn = {
 }
 
 for _, part in ipairs{"nn.batchnorm", "nn.sync_batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
-  "nn.sequential", "nn.one_dim", "nn.shaping", "nn.loss", "nn.loss_values", "nn.loss_margins", "nn.dice", "nn.ctc", "nn.recurrent",
-  "nn.layernorm",
+  "nn.sequential", "nn.one_dim", "nn.shaping", "nn.loss", "nn.loss_values", "nn.loss_margins", "nn.dice", "nn.ctc",
+  "nn.recurrent", "nn.layernorm",
   "nn.attention"} do
   for name, value in pairs(require(part)) do nn[name] = value end
 end
 
 --- Losses under both kinds of names, as in PyTorch with "_loss" and short: mse_loss, nll, l1, smooth_l1, huber, focal,
--- sigmoid_focal, cosine_embedding, hinge_embedding, soft_margin, multi_margin, margin_ranking, triplet_margin, gaussian_nll,
--- poisson_nll, dice; binary_cross_entropy_with_logits is bce_with_logits.
-for _, name in ipairs{"mse", "nll", "l1", "smooth_l1", "huber", "focal", "sigmoid_focal", "cosine_embedding", "hinge_embedding",
-  "soft_margin", "multi_margin", "margin_ranking", "triplet_margin", "gaussian_nll", "poisson_nll", "dice"} do
+-- sigmoid_focal, cosine_embedding, hinge_embedding, soft_margin, multi_margin, margin_ranking, triplet_margin,
+-- gaussian_nll, poisson_nll, dice; binary_cross_entropy_with_logits is bce_with_logits.
+for _, name in ipairs{"mse", "nll", "l1", "smooth_l1", "huber", "focal", "sigmoid_focal", "cosine_embedding",
+  "hinge_embedding", "soft_margin", "multi_margin", "margin_ranking", "triplet_margin", "gaussian_nll", "poisson_nll",
+  "dice"} do
   nn[name], nn[name .. "_loss"] = nn[name] or nn[name .. "_loss"], nn[name .. "_loss"] or nn[name]
 end
 nn.binary_cross_entropy_with_logits = nn.bce_with_logits

@@ -51,7 +51,9 @@ end
 --- Labels every op from now on, until the function it gives is called.
 function labels.begin(root)
   local names, former = names_of(root), settings.watch
-  settings.watch = function(module, ...) return restore(core.label(names[module] or module.__name), module:forward(...)) end
+  settings.watch = function(module, ...)
+    return restore(core.label(names[module] or module.__name), module:forward(...))
+  end
   return function()
     settings.watch = former
     core.label()

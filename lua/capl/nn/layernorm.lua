@@ -31,7 +31,8 @@ local function shape_of(op, given)
   for key, size in pairs(type(given) == "table" and given or shape) do
     if type(key) ~= "number" then
       check.fail(op, ("normalized_shape is a list of sizes, got the key '%s' in it"):format(tostring(key)),
-        ("give options in a table of their own: %s({%s}, {%s = …})"):format(op, table.concat(shape, ", "), tostring(key)))
+        ("give options in a table of their own: %s({%s}, {%s = …})"):format(op, table.concat(shape, ", "),
+        tostring(key)))
     end
     if type(size) ~= "number" or size % 1 ~= 0 or size < 1 then
       check.fail(op, ("normalized_shape is made of whole numbers from 1 on, got %s"):format(tostring(size)))
@@ -133,7 +134,8 @@ local GroupNorm = class("GroupNorm")
 function GroupNorm:init(...)
   local o = check.arguments("nn.GroupNorm", group_spec, ...)
   if o.num_groups < 1 or o.num_channels < 1 or o.num_channels % o.num_groups ~= 0 then
-    check.fail("nn.GroupNorm", ("num_groups has to divide num_channels, got %d and %d"):format(o.num_groups, o.num_channels))
+    check.fail("nn.GroupNorm", ("num_groups has to divide num_channels, got %d and %d"):format(o.num_groups,
+      o.num_channels))
   end
   self.num_groups, self.num_channels, self.eps = o.num_groups, o.num_channels, o.eps
   set_groups(self, o.num_groups, o.num_channels, o)

@@ -10,7 +10,8 @@ local loss = {}
 local computed, two_tensors = parts.computed, parts.tensors
 
 local ce_spec = {
-  {"weight", "tensor"}, {"label_smoothing", "number", default = 0}, {"ignore_index", "whole", default = -100}, parts.reduction,
+  {"weight", "tensor"}, {"label_smoothing", "number", default = 0}, {"ignore_index", "whole", default = -100},
+  parts.reduction,
 }
 
 -- (N, K, …) as rows (N * …, K); of images, which are channels-last in memory, without a copy.
@@ -31,12 +32,14 @@ local function of_labels(fname, logits, labels, o)
   end
   for d = 1, labels.ndim do
     if labels:size(d) ~= logits:size(d == 1 and 1 or d + 1) then
-      check.fail(fname, ("logits are (%s) and labels (%s): their sizes must be the same but for the classes in dim 2"):format(
+      check.fail(fname, ("logits are (%s) and labels (%s): their sizes must be the same but for the classes in dim " ..
+        "2"):format(
         table.concat(logits.shape, ","), table.concat(shape, ",")))
     end
   end
   if labels.dtype == "u8" then labels = labels:int() end
-  local attrs = {label_smoothing = o.label_smoothing, ignore_index = o.ignore_index, reduction = o.reduction, gamma = o.gamma}
+  local attrs = {label_smoothing = o.label_smoothing, ignore_index = o.ignore_index, reduction = o.reduction,
+    gamma = o.gamma}
   local out = op.cross_entropy(rows_of(logits), labels:reshape(-1), o.weight, attrs)
   return o.reduction == "none" and #shape ~= 1 and out:reshape(shape) or out
 end
@@ -59,10 +62,11 @@ end
 local function is_float(x) return x.dtype == "f32" or x.dtype == "f16" or x.dtype == "bf16" or x.dtype == "f64" end
 
 --- Mean cross-entropy of labels, or of shares of the classes.
--- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64|u8 in 0..K-1, or floats like logits: the share of each class
+-- in   logits (N, K) or (N, K, …); labels (N) or (N, …) i32|i64|u8 in 0..K-1, or floats like logits: the share of each
+--      class
 -- out  scalar f32; with reduction "none" one per label
--- opts weight (K, of the classes; a mean is then by the weights of the labels), label_smoothing = 0 (share spread over all
---      classes), ignore_index = -100, reduction = "mean"|"sum"|"none"
+-- opts weight (K, of the classes; a mean is then by the weights of the labels), label_smoothing = 0 (share spread over
+--      all classes), ignore_index = -100, reduction = "mean"|"sum"|"none"
 -- errs shape: N differs; value: a label outside 0..K-1
 -- eg   nn.cross_entropy(capl.zeros(2, 4), capl.tensor({0, 3}, {dtype = "i32"})):item()  --> 1.3862943611
 function loss.cross_entropy(logits, labels, opts)
@@ -120,8 +124,8 @@ end
 -- log(p), -100 at the least, as PyTorch has it.
 local function log_of(p) return p:log():clamp(-100) end
 
--- Value of each element. Its slope by p is (p - t) / (p (1 - p)), by t log((1 - p) / p): taken from there and not from the
--- logarithms, whose slopes at 0 and 1 are infinite; p (1 - p) is 1e-12 at the least.
+-- Value of each element. Its slope by p is (p - t) / (p (1 - p)), by t log((1 - p) / p): taken from there and not from
+-- the logarithms, whose slopes at 0 and 1 are infinite; p (1 - p) is 1e-12 at the least.
 local function bce_each(p, t)
   local each, by_p, by_t = core.no_grad(function()
     local log_p, log_q = log_of(p), log_of(1 - p)
@@ -173,9 +177,11 @@ local function focal_in_parts(x, t, o)
   return parts.reduce("sigmoid_focal_loss", each, o.reduction)
 end
 
---- Focal loss of logits against targets in 0..1: bce_with_logits times (1 - p)^gamma, so that what is easy counts little.
+--- Focal loss of logits against targets in 0..1: bce_with_logits times (1 - p)^gamma, so that what is easy counts
+-- little.
 -- in   x, target (…) alike
--- opts alpha = 0.25 (weight of targets 1, with 1 - alpha for 0; below 0: none), gamma = 2, reduction = "mean"|"sum"|"none"
+-- opts alpha = 0.25 (weight of targets 1, with 1 - alpha for 0; below 0: none), gamma = 2, reduction =
+--      "mean"|"sum"|"none"
 -- paper T.-Y. Lin and others: Focal loss for dense object detection, 2017
 -- eg   nn.sigmoid_focal_loss(capl.zeros(4), capl.ones(4)):item()  --> 0.0433216988
 function loss.sigmoid_focal_loss(x, target, opts)
@@ -201,8 +207,9 @@ function loss.focal_loss(logits, labels, opts)
   local o = check.options("focal_loss", focal_spec, opts)
   check.one_of("focal_loss", "reduction", o.reduction, {"mean", "sum", "none"})
   local by_weight = o.reduction == "mean" and o.weight
-  local out = of_labels("focal_loss", logits, labels, {weight = o.weight, gamma = o.gamma, ignore_index = o.ignore_index,
-    reduction = by_weight and "sum" or o.reduction, label_smoothing = 0})
+  local out = of_labels("focal_loss", logits, labels,
+    {weight = o.weight, gamma = o.gamma, ignore_index = o.ignore_index, reduction = by_weight and "sum" or o.reduction,
+    label_smoothing = 0})
   if by_weight then
     if labels.dtype == "u8" then labels = labels:int() end
     out = out / labels:ne(o.ignore_index):float():sum()
@@ -210,8 +217,8 @@ function loss.focal_loss(logits, labels, opts)
   return computed("focal_loss", out, logits, labels, o)
 end
 
---- CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss, BCELoss, MultiLabelSoftMarginLoss, SigmoidFocalLoss, FocalLoss: the loss
--- functions as modules, named as in PyTorch; options go to the constructor: nn.CrossEntropyLoss{weight = w}.
+--- CrossEntropyLoss, NLLLoss, BCEWithLogitsLoss, BCELoss, MultiLabelSoftMarginLoss, SigmoidFocalLoss, FocalLoss: the
+-- loss functions as modules, named as in PyTorch; options go to the constructor: nn.CrossEntropyLoss{weight = w}.
 loss.CrossEntropyLoss = parts.module("CrossEntropyLoss", loss.cross_entropy, ce_spec)
 loss.NLLLoss = parts.module("NLLLoss", loss.nll_loss, nll_spec)
 loss.BCEWithLogitsLoss = parts.module("BCEWithLogitsLoss", loss.bce_with_logits, bce_spec)

@@ -70,7 +70,8 @@ function loss.soft_margin_loss(x, target, opts)
   return parts.reduce("soft_margin_loss", (-(parts.wide(x) * target)):softplus(), o.reduction)
 end
 
-local multi_spec = {{"p", "whole", default = 1}, {"margin", "number", default = 1}, {"weight", "tensor"}, parts.reduction}
+local multi_spec = {{"p", "whole", default = 1}, {"margin", "number", default = 1}, {"weight", "tensor"},
+  parts.reduction}
 
 --- How far each other class's score is above the label's less margin, mean over the classes.
 -- in   x (N, K); labels (N) i32|i64
@@ -81,7 +82,8 @@ function loss.multi_margin_loss(x, labels, opts)
   local o = check.options("multi_margin_loss", multi_spec, opts)
   if o.p ~= 1 and o.p ~= 2 then check.fail("multi_margin_loss", ("p is 1 or 2, got %d"):format(o.p)) end
   if x.ndim ~= 2 or labels.ndim ~= 1 then
-    check.fail("multi_margin_loss", ("x (N,K) and labels (N) expected, they have %d and %d dims"):format(x.ndim, labels.ndim))
+    check.fail("multi_margin_loss",
+      ("x (N,K) and labels (N) expected, they have %d and %d dims"):format(x.ndim, labels.ndim))
   end
   local wide = parts.wide(x)
   local own = op.gather(wide, labels:unsqueeze(2), {dim = 2})
@@ -114,8 +116,8 @@ local function distance(a, b, p, eps) return (a - b + eps):norm(p, -1) end
 
 --- How far the distance to the positive is above that to the negative less margin.
 -- in   anchor, positive, negative (N, D) alike
--- opts margin = 1, p = 2 (of the norm), eps = 1e-6, swap = false (true: the negative's distance to the positive if smaller),
---      reduction = "mean"|"sum"|"none"
+-- opts margin = 1, p = 2 (of the norm), eps = 1e-6, swap = false (true: the negative's distance to the positive if
+--      smaller), reduction = "mean"|"sum"|"none"
 -- paper F. Schroff, D. Kalenichenko, J. Philbin: FaceNet, 2015
 -- eg   nn.triplet_margin(capl.zeros(1, 2), capl.zeros(1, 2), capl.tensor{{3, 4}}):item() < 1e-5  --> true
 function loss.triplet_margin_loss(anchor, positive, negative, opts)

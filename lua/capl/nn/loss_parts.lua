@@ -24,7 +24,8 @@ function parts.alike(fname, a, a_name, b, b_name)
   local same = a.ndim == b.ndim
   for d = 1, a.ndim do same = same and a:size(d) == b:size(d) end
   if same then return end
-  check.fail(fname, ("%s is %s, %s is %s: they must be of one shape"):format(a_name, shape_text(a), b_name, shape_text(b)))
+  check.fail(fname, ("%s is %s, %s is %s: they must be of one shape"):format(a_name, shape_text(a), b_name,
+    shape_text(b)))
 end
 
 --- a and b in the shape in which they meet.
@@ -34,8 +35,8 @@ function parts.broadcast(fname, a, a_name, b, b_name)
   for d = 1, n do
     local p, q = left[d - n + #left] or 1, right[d - n + #right] or 1
     if p ~= q and p ~= 1 and q ~= 1 then
-      check.fail(fname, ("%s is %s, %s is %s: every dim must be equal or 1, from the last on"):format(a_name, shape_text(a), b_name,
-        shape_text(b)))
+      check.fail(fname, ("%s is %s, %s is %s: every dim must be equal or 1, from the last on"):format(a_name,
+        shape_text(a), b_name, shape_text(b)))
     end
     size[d] = p == 1 and q or p
   end
@@ -74,7 +75,8 @@ function parts.reduce(fname, each, reduction)
   return reduction == "mean" and each:mean() or reduction == "sum" and each:sum() or each
 end
 
---- A module that holds the options of a loss function; name without "nn.". spec.reductions: those it has, unless the usual ones.
+--- A module that holds the options of a loss function; name without "nn.". spec.reductions: those it has, unless the
+-- usual ones.
 function parts.module(name, fn, spec)
   local class = classes.class(name, Module)
   class.runs, class.spec = fn, spec -- for its docstring

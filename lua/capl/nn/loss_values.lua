@@ -20,7 +20,8 @@ function loss.mse(x, target, opts)
 end
 
 local function smooth(name, x, target, beta, reduction)
-  return op.smooth_l1(x, target, {beta = beta, reduction = check.one_of(name, "reduction", reduction, {"mean", "sum", "none"})})
+  return op.smooth_l1(x, target,
+    {beta = beta, reduction = check.one_of(name, "reduction", reduction, {"mean", "sum", "none"})})
 end
 
 --- Mean absolute error.
@@ -62,11 +63,14 @@ end
 -- log(t), but a number where t is 0, so that 0 log 0 is 0; NaN below 0.
 local function log_of(t) return (t + t:eq(0):to(t.dtype) * 1.2e-38):log() end
 
-local kl_spec = {reductions = {"mean", "batchmean", "sum", "none"}, {"log_target", "boolean", default = false}, parts.reduction}
+local kl_spec = {reductions = {"mean", "batchmean", "sum", "none"}, {"log_target", "boolean", default = false},
+  parts.reduction}
 
 --- Kullback-Leibler divergence of target from x: target * (log(target) - x).
--- in   x (N, …) log-probabilities; target alike, probabilities (logarithms of them with log_target); NaN where one is below 0
--- opts reduction = "mean" (over all elements)|"batchmean" (the sum by N, the divergence itself)|"sum"|"none", log_target = false
+-- in   x (N, …) log-probabilities; target alike, probabilities (logarithms of them with log_target); NaN where one is
+--      below 0
+-- opts reduction = "mean" (over all elements)|"batchmean" (the sum by N, the divergence itself)|"sum"|"none",
+--      log_target = false
 -- eg   nn.kl_div(capl.zeros(1, 2), capl.full({1, 2}, 1), {reduction = "sum"}):item()  --> 0
 function loss.kl_div(x, target, opts)
   parts.tensors("kl_div", x, target)
@@ -110,13 +114,13 @@ function loss.gaussian_nll_loss(x, target, var, opts)
   return parts.reduce("gaussian_nll_loss", each, o.reduction)
 end
 
-local poisson_spec = {{"log_input", "boolean", default = true}, {"full", "boolean", default = false}, {"eps", "number", default = 1e-8},
-  parts.reduction}
+local poisson_spec = {{"log_input", "boolean", default = true}, {"full", "boolean", default = false},
+  {"eps", "number", default = 1e-8}, parts.reduction}
 
 --- Negative log-likelihood of counts: exp(x) - target * x.
 -- in   x, target (…) alike
--- opts log_input = true (x is the logarithm of the rate), full = false (true adds Stirling's term for target > 1), eps = 1e-8,
---      reduction = "mean"|"sum"|"none"
+-- opts log_input = true (x is the logarithm of the rate), full = false (true adds Stirling's term for target > 1), eps
+--      = 1e-8, reduction = "mean"|"sum"|"none"
 -- eg   nn.poisson_nll(capl.zeros(1), capl.zeros(1)):item()  --> 1
 function loss.poisson_nll_loss(x, target, opts)
   parts.tensors("poisson_nll_loss", x, target)

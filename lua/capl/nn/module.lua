@@ -42,8 +42,8 @@ local function entries_of(self)
   if type(entries) == "table" then return entries end
   local class = type(self) == "table" and self.__module
   core.error{code = "value", path = false,
-    message = ("a module is wanted, got %s"):format(class and "the class nn." .. tostring(self.__name) or core.typename(self)),
-    hint = "call it on an object with a colon: nn.Linear(4, 2):parameters()"}
+    message = ("a module is wanted, got %s"):format(class and "the class nn." .. tostring(self.__name)
+    or core.typename(self)), hint = "call it on an object with a colon: nn.Linear(4, 2):parameters()"}
 end
 
 local function register(self, name, kind)
@@ -348,7 +348,9 @@ core.describe_with(function(modules, root_name)
     for i = #modules - 1, 1, -1 do parts[#parts + 1] = modules[i].__name end
     return table.concat(parts, " > ")
   end
-  if #way == 0 then return root_name ~= "" and root_name ~= "self" and root_name .. " " .. root:describe() or root:describe() end
+  if #way == 0 then
+    return root_name ~= "" and root_name ~= "self" and root_name .. " " .. root:describe() or root:describe()
+  end
   for i, step in ipairs(way) do
     local name, module = step[1], step[2]
     local index = tonumber(name)

@@ -11,7 +11,8 @@ end
 
 -- Whether a name is the text, below it as a module, or fits its *.
 local function fits(name, text)
-  return name == text or name:sub(1, #text + 1) == text .. "." or (text:find("*", 1, true) and name:match(pattern_of(text)) ~= nil)
+  return name == text or name:sub(1, #text + 1) == text .. "."
+    or (text:find("*", 1, true) and name:match(pattern_of(text)) ~= nil)
 end
 
 -- Every name that the text may have meant: parameters and the modules above them.

@@ -25,9 +25,10 @@ end
 
 local conv_spec = {
   positional = 6,
-  {"in_channels", "whole", required = true}, {"out_channels", "whole", required = true}, {"kernel_size", "whole", required = true},
-  {"stride", "whole", default = 1}, {"padding", "whole", "string", default = 0}, {"dilation", "whole", default = 1},
-  {"groups", "whole", default = 1}, {"bias", "boolean", default = true},
+  {"in_channels", "whole", required = true}, {"out_channels", "whole", required = true},
+  {"kernel_size", "whole", required = true}, {"stride", "whole", default = 1},
+  {"padding", "whole", "string", default = 0}, {"dilation", "whole", default = 1}, {"groups", "whole", default = 1},
+  {"bias", "boolean", default = true},
 }
 
 --- 1-d convolution over sequences.
@@ -72,7 +73,8 @@ function one_dim.Conv1d:forward(x)
   local image = as_image("nn.Conv1d", x)
   if x:size(2) ~= self.in_channels then
     fail_shape("nn.Conv1d", ("weight expects %d input channel%s, x has %d"):format(self.in_channels,
-      self.in_channels == 1 and "" or "s", x:size(2)), ("make the layer nn.Conv1d(%d, %d, …)"):format(x:size(2), self.out_channels))
+      self.in_channels == 1 and "" or "s", x:size(2)),
+      ("make the layer nn.Conv1d(%d, %d, …)"):format(x:size(2), self.out_channels))
   end
   local y = core.op.conv2d(image, self.weight:unsqueeze(3), self.bias, self.attributes)
   return y:squeeze(3)
@@ -102,7 +104,8 @@ local function pool(name, op_name)
     self.kernel_size, self.stride, self.padding = o.kernel_size, o.stride or o.kernel_size, o.padding
     at_least("nn." .. name, "kernel_size", self.kernel_size, 1)
     at_least("nn." .. name, "stride", self.stride, 1)
-    self.attributes = {kernel = {1, o.kernel_size}, stride = {1, self.stride}, padding = {0, o.padding}, ceil_mode = o.ceil_mode}
+    self.attributes = {kernel = {1, o.kernel_size}, stride = {1, self.stride}, padding = {0, o.padding},
+      ceil_mode = o.ceil_mode}
     if op_name == "avg_pool2d" then self.attributes.count_include_pad = o.count_include_pad end
   end
   function class:forward(x)

@@ -68,7 +68,9 @@ end
 function init.uniform(tensor, lo, hi) return core.fill_random(note(tensor, "uniform"), "uniform", lo or 0, hi or 1) end
 
 --- Normal with mean (0) and standard deviation (1).
-function init.normal(tensor, mean, std) return core.fill_random(note(tensor, "normal"), "normal", mean or 0, std or 1) end
+function init.normal(tensor, mean, std)
+  return core.fill_random(note(tensor, "normal"), "normal", mean or 0, std or 1)
+end
 
 --- Uniform with variance gain^2 / fan. opts: a = 0, mode = "fan_in"|"fan_out", nonlinearity = "leaky_relu"
 -- paper K. He and others: Delving deep into rectifiers, 2015
@@ -183,11 +185,11 @@ function init.calculate_gain(nonlinearity, a)
   return gain_of("calculate_gain", nonlinearity, a or (nonlinearity == "leaky_relu" and 0.01 or 0))
 end
 
---- PyTorch's names, which end with _ as they write in place, are the same: uniform_, normal_, kaiming_uniform_, kaiming_normal_,
--- xavier_uniform_, xavier_normal_, trunc_normal_, orthogonal_, eye_, constant_, zeros_, ones_.
+--- PyTorch's names, which end with _ as they write in place, are the same: uniform_, normal_, kaiming_uniform_,
+-- kaiming_normal_, xavier_uniform_, xavier_normal_, trunc_normal_, orthogonal_, eye_, constant_, zeros_, ones_.
 -- eg   nn.init.ones(capl.zeros(3)):sum():item()  --> 3
-for _, name in ipairs{"uniform", "normal", "kaiming_uniform", "kaiming_normal", "xavier_uniform", "xavier_normal", "trunc_normal",
-  "orthogonal", "eye", "constant", "zeros", "ones"} do
+for _, name in ipairs{"uniform", "normal", "kaiming_uniform", "kaiming_normal", "xavier_uniform", "xavier_normal",
+  "trunc_normal", "orthogonal", "eye", "constant", "zeros", "ones"} do
   init[name .. "_"] = init[name]
 end
 

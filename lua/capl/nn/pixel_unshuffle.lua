@@ -16,7 +16,8 @@ local PixelUnshuffle = classes.class("PixelUnshuffle", require "nn.module")
 PixelUnshuffle.pure = true
 
 function PixelUnshuffle:init(...)
-  self.factor = check.arguments("nn.PixelUnshuffle", {{"downscale_factor", "whole", required = true, from = 1}}, ...).downscale_factor
+  self.factor = check.arguments("nn.PixelUnshuffle", {{"downscale_factor", "whole", required = true, from = 1}},
+    ...).downscale_factor
 end
 
 -- Blocks are moved behind the pixels first, so that the one copy leaves the result N,H,W,C in memory.

@@ -86,7 +86,8 @@ local function read_output_size(name, value)
     if size == nil or size == "keep" then out[d] = "keep"
     elseif type(size) == "number" and size >= 1 and size % 1 == 0 then out[d] = size
     else
-      check.fail("nn." .. name, ('output_size is a number, or {height, width} of numbers from 1 on and "keep", got %s'):format(
+      check.fail("nn." .. name, ('output_size is a number, or {height, width} of numbers from 1 on and "keep", got ' ..
+        '%s'):format(
         tostring(size)))
     end
   end

@@ -24,9 +24,10 @@ local function run(again, fn, ...)
 end
 
 --- capl.checkpoint(fn, …) -> fn's results; what it computes on the way is not kept for the backward pass, which calls
--- fn again instead: memory for time. The gradients have the same bits: dropout draws the same masks, batch norm counts a
--- batch once.
--- in   fn: of up to 31 arguments; gives up to 6 tensors. A tensor with history that it uses has to be among its arguments
+-- fn again instead: memory for time. The gradients have the same bits: dropout draws the same masks, batch norm counts
+-- a batch once.
+-- in   fn: of up to 31 arguments; gives up to 6 tensors. A tensor with history that it uses has to be among its
+--      arguments
 -- errs value: another result than tensors; state, in the backward pass: a tensor from before that is no argument
 function recompute.checkpoint(fn, ...)
   check.arg(1, "checkpoint", "function", fn)
@@ -56,8 +57,8 @@ local function in_segments(module, class, count)
   end
 end
 
---- nn.Checkpoint(module[, {segments}]) -> the same module, whose forward pass keeps its inputs only and is run again in the
--- backward pass. Names of parameters stay as they are.
+--- nn.Checkpoint(module[, {segments}]) -> the same module, whose forward pass keeps its inputs only and is run again in
+-- the backward pass. Names of parameters stay as they are.
 -- opts segments: a Sequential in so many parts, of which the last one is kept; without, the module as a whole
 -- paper T. Chen and others: Training deep nets with sublinear memory cost, 2016
 -- eg   nn.Checkpoint(nn.Sequential{nn.Linear(2, 4), nn.ReLU()})(capl.zeros(3, 2)):size(2)  --> 4

@@ -40,7 +40,8 @@ local function lstm(self, x, suffixes, state, lengths, attributes)
   local bias = joined(self, "bias_ih", suffixes)
   if bias then bias = op.add(bias, joined(self, "bias_hh", suffixes)) end
   local projected = op.linear(x, joined(self, "weight_ih", suffixes), bias)
-  local y, h, c, gates, cells = op.lstm(projected, joined(self, "weight_hh", suffixes), state[1], state[2], lengths, attributes)
+  local y, h, c, gates, cells = op.lstm(projected, joined(self, "weight_hh", suffixes), state[1], state[2], lengths,
+    attributes)
   for _, t in ipairs{projected, gates, cells} do t:free() end
   return y, {h, c}
 end
@@ -48,14 +49,15 @@ end
 -- b_hh belongs to the state's product: r is multiplied with that.
 local function gru(self, x, suffixes, state, lengths, attributes)
   local projected = op.linear(x, joined(self, "weight_ih", suffixes), joined(self, "bias_ih", suffixes))
-  local y, h, gates = op.gru(projected, joined(self, "weight_hh", suffixes), joined(self, "bias_hh", suffixes), state[1], lengths,
-    attributes)
+  local y, h, gates = op.gru(projected, joined(self, "weight_hh", suffixes), joined(self, "bias_hh", suffixes),
+    state[1], lengths, attributes)
   projected:free()
   gates:free()
   return y, {h}
 end
 
--- For which sequences time step t counts, (N,1) bool: length - t + 1 is above 0. Without constants, so it can be captured.
+-- For which sequences time step t counts, (N,1) bool: length - t + 1 is above 0. Without constants, so it can be
+-- captured.
 local function counts_at(lengths, t)
   return op.cast(op.relu(op.affine(lengths, {shift = 1 - t})), {dtype = "bool"}):reshape(-1, 1)
 end
@@ -102,7 +104,9 @@ local function state_list(kind, where, state)
     check.fail(where, ("%s, got %s"):format(wanted, core.is_tensor(state) and "a tensor" or #list .. " tensors"))
   end
   for i, name in ipairs(kind.states) do
-    if not core.is_tensor(list[i]) then check.fail(where, ("%s of state must be a tensor, got %s"):format(name, core.typename(list[i]))) end
+    if not core.is_tensor(list[i]) then
+      check.fail(where, ("%s of state must be a tensor, got %s"):format(name, core.typename(list[i])))
+    end
   end
   return list
 end
@@ -137,12 +141,16 @@ local function read_nonlinearity(self, where, o)
 end
 
 local function check_options(where, o)
-  if o.dropout < 0 or o.dropout > 1 then check.fail(where, ("dropout is a probability, 0 to 1, got %g"):format(o.dropout)) end
+  if o.dropout < 0 or o.dropout > 1 then
+    check.fail(where, ("dropout is a probability, 0 to 1, got %g"):format(o.dropout))
+  end
   if o.dropout > 0 and o.num_layers == 1 then
-    check.fail(where, "dropout works between layers, and num_layers is 1", "put nn.Dropout after the layer, or remove dropout")
+    check.fail(where, "dropout works between layers, and num_layers is 1",
+      "put nn.Dropout after the layer, or remove dropout")
   end
   if o.proj_size ~= 0 then
-    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size), "put nn.Linear after the layer")
+    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size),
+      "put nn.Linear after the layer")
   end
 end
 
@@ -151,13 +159,16 @@ local forward_spec = {{"x", "tensor", required = true}, {"state", "table", "tens
 -- Raises unless x has `dims` dims, as `wanted` calls them, or one less, and input_size values in the last.
 local function check_values(self, where, x, dims, wanted)
   if x.ndim ~= dims and x.ndim ~= dims - 1 then
-    core.error{code = "shape", op = where, message = ("x must be %s for one sequence; it has %d dims"):format(wanted, x.ndim),
+    core.error{code = "shape", op = where,
+      message = ("x must be %s for one sequence; it has %d dims"):format(wanted, x.ndim),
       context = "x " .. core.describe(x)}
   end
   local width = x:size(x.ndim)
   if width ~= self.input_size then
-    core.error{code = "shape", op = where, message = ("input_size is %d, x has %d values per time step"):format(self.input_size, width),
-      context = "x " .. core.describe(x), hint = ("make the layer nn.%s(%d, %d, …)"):format(self.__name, width, self.hidden_size)}
+    core.error{code = "shape", op = where,
+      message = ("input_size is %d, x has %d values per time step"):format(self.input_size, width),
+      context = "x " .. core.describe(x),
+      hint = ("make the layer nn.%s(%d, %d, …)"):format(self.__name, width, self.hidden_size)}
   end
 end
 
@@ -173,7 +184,8 @@ local function check_state(self, where, list, batch)
   for i, name in ipairs(self.kind.states) do
     local t = list[i]
     if t and (t.ndim ~= 3 or t:size(1) ~= layers or t:size(2) ~= batch or t:size(3) ~= self.hidden_size) then
-      local wanted = ("(%d,%d,%d): layers times directions, sequences, hidden size"):format(layers, batch, self.hidden_size)
+      local wanted = ("(%d,%d,%d): layers times directions, sequences, hidden size"):format(layers, batch,
+        self.hidden_size)
       core.error{code = "shape", op = where,
         message = ("%s of state must be %s; it is (%s)"):format(name, wanted, table.concat(t.shape, ","))}
     end
@@ -183,7 +195,9 @@ end
 -- The part of a state that belongs to layer l, from 0.
 local function layer_state(self, list, l)
   local out, d = {}, self.directions
-  for i, t in ipairs(list) do out[i] = self.num_layers == 1 and t or op.narrow(t, {dim = 1, start = l * d + 1, length = d}) end
+  for i, t in ipairs(list) do
+    out[i] = self.num_layers == 1 and t or op.narrow(t, {dim = 1, start = l * d + 1, length = d})
+  end
   return out
 end
 
@@ -264,7 +278,9 @@ local function layer_class(kind)
     local o = check.arguments(where, options, ...)
     check_options(where, o)
     read_nonlinearity(self, where, o)
-    for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"} do self[name] = o[name] end
+    for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"} do
+      self[name] = o[name]
+    end
     self.has_bias, self.directions, self.attributes = o.bias, o.bidirectional and 2 or 1, {batch_first = o.batch_first}
     self.suffixes = {}
     for l = 0, o.num_layers - 1 do
@@ -291,7 +307,8 @@ local function cell_state(self, where, state, x)
   for i, t in ipairs(list) do
     local wanted = x.ndim == 2 and {x:size(1), self.hidden_size} or {self.hidden_size}
     if table.concat(t.shape, ",") ~= table.concat(wanted, ",") then
-      core.error{code = "shape", op = where, message = ("%s of state must be (%s) for x (%s), it is (%s)"):format(self.kind.states[i],
+      core.error{code = "shape", op = where,
+        message = ("%s of state must be (%s) for x (%s), it is (%s)"):format(self.kind.states[i],
         table.concat(wanted, ","), table.concat(x.shape, ","), table.concat(t.shape, ","))}
     end
     out[i] = t:view(1, -1, self.hidden_size)
@@ -331,9 +348,9 @@ local recurrent = {}
 
 --- Long short-term memory over sequences.
 -- in   x (T,N,I), (N,T,I) with batch_first, or (T,I) for one sequence; state {h, c} to begin with, each
---      (layers * directions, N, hidden_size), zeros when left out; lengths (N) i32 | i64, or a table of numbers: how many time
---      steps of each sequence count, in any order. The state stops at a sequence's end, the reverse direction begins there,
---      and y is 0 behind it: as PyTorch does with packed sequences
+--      (layers * directions, N, hidden_size), zeros when left out; lengths (N) i32 | i64, or a table of numbers: how
+--      many time steps of each sequence count, in any order. The state stops at a sequence's end, the reverse direction
+--      begins there, and y is 0 behind it: as PyTorch does with packed sequences
 -- out  y (T,N,directions * hidden_size) or (N,T,…), and the state {h, c} after each sequence's last step
 -- opts nn.LSTM(input_size, hidden_size, {num_layers = 1, bias = true, batch_first = false, dropout = 0, bidirectional =
 --      false}); dropout: between the layers, while training

@@ -60,7 +60,8 @@ end
 -- out  y (N, C, H', W')
 -- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"bilinear";
 --      align_corners = false (bilinear: true keeps the centres of the corner pixels in the corners);
---      recompute_scale_factor = false (true: positions follow from the sizes, not from a scale_factor that is no whole number)
+--      recompute_scale_factor = false (true: positions follow from the sizes, not from a scale_factor that is no whole
+--      number)
 -- errs value: neither or both of size and scale_factor; shape: x is not 4-d
 -- eg   nn.interpolate(capl.zeros(1, 3, 8, 20), {scale_factor = 2, mode = "bilinear"}):size(4)  --> 40
 function sampling.interpolate(x, options)
@@ -70,7 +71,8 @@ function sampling.interpolate(x, options)
 end
 
 --- A layer that makes images larger or smaller.
--- opts nn.Upsample{size = …} or nn.Upsample{scale_factor = …}; mode, align_corners, recompute_scale_factor as nn.interpolate
+-- opts nn.Upsample{size = …} or nn.Upsample{scale_factor = …}; mode, align_corners, recompute_scale_factor as
+--      nn.interpolate
 -- eg   nn.Upsample{scale_factor = {1, 2}}(capl.zeros(1, 3, 8, 20)):size(4)  --> 40
 sampling.Upsample = classes.class("Upsample", require "nn.module")
 sampling.Upsample.pure = true
@@ -127,7 +129,8 @@ end
 function sampling.affine_grid(theta, size, options)
   check.arg(1, "affine_grid", "tensor", theta)
   check.arg(2, "affine_grid", "table", size)
-  local align = check.options("nn.affine_grid", {{"align_corners", "boolean", default = false}, positional = 0}, options).align_corners
+  local align = check.options("nn.affine_grid", {{"align_corners", "boolean", default = false}, positional = 0},
+    options).align_corners
   local shape = theta.shape
   if #size ~= 4 or #shape ~= 3 or shape[1] ~= size[1] or shape[2] ~= 2 or shape[3] ~= 3 then
     core.error{code = "shape", op = "nn.affine_grid",

@@ -34,7 +34,8 @@ function Sequential:add(layer)
   local layers = self._layers
   if not is_module(layer) then
     check.fail("nn.Sequential", ("layer %d is a %s, not a module"):format(#layers + 1, core.typename(layer)),
-      type(layer) == "table" and readonly.own(layer, "__module") and ("call the class: nn.%s()"):format(layer.__name) or nil)
+      type(layer) == "table" and readonly.own(layer, "__module") and ("call the class: nn.%s()"):format(layer.__name)
+      or nil)
   end
   layers[#layers + 1] = layer
   rawset(self, "_pure", nil)

@@ -15,7 +15,8 @@ shaping.Unflatten = classes.class("Unflatten", Module)
 shaping.Unflatten.pure = true
 
 function shaping.Unflatten:init(...)
-  local o = check.arguments("nn.Unflatten", {positional = 2, {"dim", "whole", required = true}, {"sizes", "table", required = true}}, ...)
+  local o = check.arguments("nn.Unflatten",
+    {positional = 2, {"dim", "whole", required = true}, {"sizes", "table", required = true}}, ...)
   self.dim, self.sizes = o.dim, {}
   for i, size in ipairs(o.sizes) do self.sizes[i] = check.arg(2, "Unflatten", "whole", size) end
   if #self.sizes == 0 then check.bad(2, "Unflatten", "at least one size expected") end
@@ -34,7 +35,8 @@ local function sizes_for(self, n)
   local total = 1
   for _, size in ipairs(out) do total = total * size end
   if total ~= n then
-    core.error{code = "shape", op = "nn.Unflatten", message = ("dim %d of x has size %d, the sizes %s do not make that"):format(
+    core.error{code = "shape", op = "nn.Unflatten",
+      message = ("dim %d of x has size %d, the sizes %s do not make that"):format(
       self.dim, n, table.concat(self.sizes, " x "))}
   end
   return out
@@ -88,7 +90,9 @@ function shaping.ModuleDict:init(modules)
   end
   table.sort(names)
   for i, pair in ipairs(modules) do
-    if type(pair) ~= "table" then check.fail("nn.ModuleDict", ("entry %d is {\"name\", layer}, got %s"):format(i, core.typename(pair))) end
+    if type(pair) ~= "table" then
+      check.fail("nn.ModuleDict", ("entry %d is {\"name\", layer}, got %s"):format(i, core.typename(pair)))
+    end
     self:add(pair[1], pair[2])
   end
   for _, name in ipairs(names) do self:add(name, modules[name]) end
@@ -97,7 +101,9 @@ end
 --- Adds a module under a name; returns the ModuleDict.
 function shaping.ModuleDict:add(name, module)
   check.arg(1, "ModuleDict", "string", name)
-  if shaping.ModuleDict[name] ~= nil then check.bad(1, "ModuleDict", ("'%s' is a method of modules, take another name"):format(name)) end
+  if shaping.ModuleDict[name] ~= nil then
+    check.bad(1, "ModuleDict", ("'%s' is a method of modules, take another name"):format(name))
+  end
   self:add_module(name, module)
   return self
 end

@@ -83,8 +83,8 @@ end
 --- Table of the layers of a model for an input of the given sizes.
 -- in   model; sizes {N, C, H, W} of the input; opts dtype = "f32"
 -- out  {rows = {{name, layer, shape, parameters, macs}}, parameters, macs}: MACs of one sample; tostring draws it.
---      A module that runs twice has a row for each time, its parameters only in the first. One of other modules has a row for
---      what it computes itself: a matmul in its forward, attention.
+--      A module that runs twice has a row for each time, its parameters only in the first. One of other modules has a
+--      row for what it computes itself: a matmul in its forward, attention.
 -- eg   nn.summary(nn.Linear(8, 2), {1, 8}).macs  --> 16
 local function summary(model, sizes, opts)
   if not classes.is_module(model) then check.arg(1, "summary", "module", model) end
@@ -94,7 +94,8 @@ local function summary(model, sizes, opts)
   local function seen(module, name, out)
     local whole = #module:children() > 0
     rows[#rows + 1] = {name = name, layer = whole and module.__name .. ", its own" or module:describe(), whole = whole,
-      shape = core.is_tensor(out) and out.shape or nil, parameters = own_parameters(module, counted), macs = 0, label = name}
+      shape = core.is_tensor(out) and out.shape or nil, parameters = own_parameters(module, counted), macs = 0,
+      label = name}
   end
   on_meta(model, function()
     local x = core.empty(sizes, {dtype = dtype, device = "meta"})

@@ -1,7 +1,8 @@
 -- sync_batchnorm.lua: batch normalisation whose batch is that of all ranks.
 --
--- Forward, ranks tell each other mean, variance and number of their values in one small message; backward, the two sums that
--- the gradient needs. Ranks may hold different numbers of images. In a world of one it is plain batch normalisation.
+-- Forward, ranks tell each other mean, variance and number of their values in one small message; backward, the two sums
+-- that the gradient needs. Ranks may hold different numbers of images. In a world of one it is plain batch
+-- normalisation.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -66,18 +67,21 @@ end
 
 local function check_count(world, n)
   if world:sum{n = n}.n > 1 then return end
-  core.error{code = "value", op = "nn.SyncBatchNorm", message = "training needs more than 1 value per channel over all ranks",
+  core.error{code = "value", op = "nn.SyncBatchNorm",
+    message = "training needs more than 1 value per channel over all ranks",
     hint = "use larger batches, or model:eval()"}
 end
 
--- dx = what it is for fixed statistics, less what passes through them: of all ranks, whose sums of dy and of dy * x^ are added.
+-- dx = what it is for fixed statistics, less what passes through them: of all ranks, whose sums of dy and of dy * x^
+-- are added.
 local function backward(world, held, dy)
   local C = held.x:size(2)
   local dx, dw, db = op.batch_norm_grad(held.x, dy, held.weight, held.mean, held.invstd, {training = false})
   local sums = op.concat({dw, db}, {dim = 1})
   world:all_reduce(sums)
   local slope = held.weight * held.invstd / held.total
-  local through = normalised(held.x, slope * sums:narrow(1, 1, C), slope * sums:narrow(1, C + 1, C), held.mean, held.var, held.eps)
+  local through = normalised(held.x, slope * sums:narrow(1, 1, C), slope * sums:narrow(1, C + 1, C), held.mean,
+    held.var, held.eps)
   return dx - through, dw, db
 end
 
@@ -134,8 +138,8 @@ function SyncBatchNorm:forward(x)
   return y
 end
 
---- Makes every nn.BatchNorm2d of a model an nn.SyncBatchNorm, in place; weights and statistics stay. In a world of one nothing
--- changes.
+--- Makes every nn.BatchNorm2d of a model an nn.SyncBatchNorm, in place; weights and statistics stay. In a world of one
+-- nothing changes.
 -- in   model, or such a layer itself
 -- out  the same
 -- eg   nn.convert_sync_batchnorm(nn.BatchNorm2d(3)).__name  --> BatchNorm2d

@@ -1,7 +1,8 @@
 -- algorithms.lua: SGD, Adam, AdamW, RMSprop: options, state, and the fused op of each.
 --
--- All take clip_norm = 0 (off): the common length of the gradients; clip_value = 0 (off): each value of them; and loss_scale =
--- "auto" (where gradients pass through fp16), "none", or a table (always): {init_scale = 65536, growth_factor = 2,
+-- All take clip_norm = 0 (off): the common length of the gradients; clip_value = 0 (off): each value of them; and
+-- loss_scale = "auto" (where gradients pass through fp16), "none", or a table (always): {init_scale = 65536,
+-- growth_factor = 2,
 -- backoff_factor = 0.5, growth_interval = 2000}.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -16,7 +17,8 @@ local optim = {}
 
 --- Stochastic gradient descent.
 -- in   params: model:parameters(), or groups {{params = …, lr = …}, …}
--- opts lr (number or schedule), momentum = 0, dampening = 0 (to 1), nesterov = false (true needs momentum, and no dampening),
+-- opts lr (number or schedule), momentum = 0, dampening = 0 (to 1), nesterov = false (true needs momentum, and no
+--      dampening),
 --      weight_decay = 0, clip_norm = 0 (off)
 -- eg   optim.SGD(nn.Linear(2, 1):parameters(), {lr = 0.1, momentum = 0.9}).lr  --> 0.1
 optim.SGD = Optimizer.class("SGD", {
@@ -43,7 +45,8 @@ end
 -- ---- Adam ----
 
 local function adam_spec(weight_decay)
-  return {{"lr", "number", "table", default = 1e-3}, {"betas", "table", default = {0.9, 0.999}, count = 2, from = 0, below = 1},
+  return {{"lr", "number", "table", default = 1e-3},
+    {"betas", "table", default = {0.9, 0.999}, count = 2, from = 0, below = 1},
     {"eps", "number", default = 1e-8, from = 0}, {"weight_decay", "number", default = weight_decay, from = 0}}
 end
 
@@ -52,8 +55,8 @@ local function adam_states() return {"exp_avg", "exp_avg_sq"} end
 local function adam_update(decoupled)
   return function(self, group, batch, grads, how)
     op.adam_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = group.betas[1],
-      beta2 = group.betas[2], eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled, step = how.step,
-      group = how.group, behind = how.behind})
+      beta2 = group.betas[2], eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled,
+      step = how.step, group = how.group, behind = how.behind})
   end
 end
 
@@ -89,9 +92,9 @@ function optim.RMSprop:state_names(group) -- luacheck: no self
 end
 
 function optim.RMSprop:update(group, batch, grads, how)
-  op.rmsprop_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, alpha = group.alpha, eps = group.eps,
-    weight_decay = group.weight_decay, momentum = group.momentum, centered = group.centered,
-    group = how.group, behind = how.behind})
+  op.rmsprop_step(self:inputs(batch, grads, self:state_names(group), how),
+    {lr = how.lr, alpha = group.alpha, eps = group.eps, weight_decay = group.weight_decay, momentum = group.momentum,
+    centered = group.centered, group = how.group, behind = how.behind})
 end
 
 return optim

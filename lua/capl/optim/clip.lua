@@ -11,12 +11,16 @@ local function is_limit(value) return value >= 0 and value < math.huge end
 
 --- What opt:set_clip does, of one optimiser or of several joined ones.
 function clip.set(opt, opts)
-  local o = check.options(opt.name .. ": clip", {{"norm", "number", default = 0}, {"value", "number", default = 0}}, opts)
+  local o = check.options(opt.name .. ": clip", {{"norm", "number", default = 0}, {"value", "number", default = 0}},
+    opts)
   for key, value in pairs(o) do
-    if not is_limit(value) then check.fail(opt.name, ("clip_%s must be a number from 0 (off) on, got %g"):format(key, value)) end
+    if not is_limit(value) then
+      check.fail(opt.name, ("clip_%s must be a number from 0 (off) on, got %g"):format(key, value))
+    end
   end
   if o.norm > 0 and o.value > 0 then
-    check.fail(opt.name, "clip_norm and clip_value both hold the gradients; give one", "clip_norm keeps their direction")
+    check.fail(opt.name, "clip_norm and clip_value both hold the gradients; give one",
+      "clip_norm keeps their direction")
   end
   opt.clip_norm, opt.clip_value = o.norm, o.value
 end
@@ -42,8 +46,8 @@ local function limit(fname, value)
   check.bad(2, fname, ("a number above 0 expected, got %g"):format(value))
 end
 
---- Shortens the gradients of a list of parameters, taken as one vector, to max_norm where they are longer, in place; for
--- loops of one's own, between backward and step. Optimisers do it themselves when they are given clip_norm.
+--- Shortens the gradients of a list of parameters, taken as one vector, to max_norm where they are longer, in place;
+-- for loops of one's own, between backward and step. Optimisers do it themselves when they are given clip_norm.
 -- out  their norm before, a tensor of one element on the device: reading it waits
 -- errs value: max_norm is not above 0; gradients that are scaled for fp16 belong to an optimiser's own clip_norm
 local function clip_grad_norm_(parameters, max_norm)

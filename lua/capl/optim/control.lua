@@ -21,8 +21,8 @@ local scale_spec = {
   {"backoff_factor", "number", default = 0.5}, {"growth_interval", "whole", default = 2000},
 }
 
---- Reads the option loss_scale of an optimiser: "auto" (where gradients are f16), "none", or a table: always, with these
--- numbers (names and defaults of PyTorch's GradScaler).
+--- Reads the option loss_scale of an optimiser: "auto" (where gradients are f16), "none", or a table: always, with
+-- these numbers (names and defaults of PyTorch's GradScaler).
 function Control.read_option(name, given)
   if given == "none" then return {when = "never"} end
   if given ~= "auto" and type(given) ~= "table" then
@@ -30,8 +30,10 @@ function Control.read_option(name, given)
       "e.g. loss_scale = {init_scale = 65536, growth_interval = 2000}")
   end
   local o = check.options(name .. ": loss_scale", scale_spec, type(given) == "table" and given or {})
-  if not (o.init_scale > 0 and o.growth_factor >= 1 and o.backoff_factor > 0 and o.backoff_factor < 1 and o.growth_interval > 0) then
-    check.fail(name, "loss_scale: init_scale > 0, growth_factor >= 1, backoff_factor between 0 and 1, growth_interval > 0")
+  if not (o.init_scale > 0 and o.growth_factor >= 1 and o.backoff_factor > 0 and o.backoff_factor < 1
+    and o.growth_interval > 0) then
+    check.fail(name, "loss_scale: init_scale > 0, growth_factor >= 1, backoff_factor between 0 and 1, " ..
+      "growth_interval > 0")
   end
   o.when = given == "auto" and "f16" or "always"
   return o
@@ -46,8 +48,8 @@ function Control.new(opts)
     known_steps = opts.steps or 0, -- steps made, nil while only the device knows
     half = core.full({1}, 0.5, {device = opts.device}):keep(),
   }, Control)
-  local values = {[SCALE] = opts.loss_scale or 1, [TRACKER] = opts.tracker, [STEPS] = opts.steps, [SKIPPED] = opts.skipped,
-    [MULTIPLIER] = 1, [GROWTHS] = opts.growths}
+  local values = {[SCALE] = opts.loss_scale or 1, [TRACKER] = opts.tracker, [STEPS] = opts.steps,
+    [SKIPPED] = opts.skipped, [MULTIPLIER] = 1, [GROWTHS] = opts.growths}
   for place = 1, LR - 1 do
     if values[place] then self.vector:narrow(1, place, 1):fill_(values[place]) end
   end
@@ -57,8 +59,8 @@ end
 
 local function element(self, place) return self.vector:narrow(1, place, 1) end
 
---- The rates of the groups for the next step. What has not changed is not written again, so that a step that is replayed
--- from a recording writes nothing.
+--- The rates of the groups for the next step. What has not changed is not written again, so that a step that is
+-- replayed from a recording writes nothing.
 function Control:set_rates(rates)
   for i, lr in ipairs(rates) do
     if self.rates[i] ~= lr then element(self, LR - 1 + i):fill_(lr) end
@@ -171,7 +173,8 @@ local function backward(owner, loss, last)
   loss:backward(seed)
 end
 
---- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16. last: the step
+--- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16. last: the
+-- step
 --- follows, so ranks may begin to average what is complete.
 function Control.backward(owner, loss, last)
   observer.current:phase("backward")

@@ -17,8 +17,12 @@ local spec = {
 local reserved = {match = true, lr_scale = true, params = true}
 
 local function check_rule(rule, i)
-  if type(rule) ~= "table" then check.fail(OP, ("rule %d is a %s, not a table {match = …, …}"):format(i, core.typename(rule))) end
-  if rule.match == nil then check.fail(OP, ("rule %d has no match"):format(i), 'e.g. {match = "head.*", lr_scale = 10}') end
+  if type(rule) ~= "table" then
+    check.fail(OP, ("rule %d is a %s, not a table {match = …, …}"):format(i, core.typename(rule)))
+  end
+  if rule.match == nil then
+    check.fail(OP, ("rule %d has no match"):format(i), 'e.g. {match = "head.*", lr_scale = 10}')
+  end
   if rule.lr and rule.lr_scale then check.fail(OP, ("rule %d has lr and lr_scale; give one"):format(i)) end
 end
 
@@ -27,8 +31,8 @@ local function scaled(lr, factor)
   return schedule.is(lr) and schedule.scaled(lr, factor) or lr * factor
 end
 
--- Number of the layer that a parameter belongs to, by its name, from 1; and how many layers there are. A layer is a child of
--- the model that has parameters; where there is one such child alone, a child of that.
+-- Number of the layer that a parameter belongs to, by its name, from 1; and how many layers there are. A layer is a
+-- child of the model that has parameters; where there is one such child alone, a child of that.
 local function depths(model)
   local at, prefix = model, ""
   while true do
@@ -81,9 +85,9 @@ end
 --- The parameters of a model in groups for an optimiser: optim.AdamW(optim.groups(model, {…})).
 -- in   model
 -- opts lr (number or schedule); layer_decay = 1 (a layer's rate is that of the next one times this; the last has lr);
---      weight_decay; no_decay = false (true: none for biases and norms, all that has one dimension); rules = list of {match =
---      a name, pattern with * or list of them, lr_scale = factor or lr = rate, weight_decay = …, any option of the optimiser}:
---      later rules win, factors multiply
+--      weight_decay; no_decay = false (true: none for biases and norms, all that has one dimension); rules = list of
+--      {match = a name, pattern with * or list of them, lr_scale = factor or lr = rate, weight_decay = …, any option of
+--      the optimiser}: later rules win, factors multiply
 -- out  list of groups {params, lr, …}, in the order of the model; frozen parameters are in them, too
 -- errs value: a rule that no parameter's name fits
 -- eg   #optim.groups(nn.Sequential{nn.Linear(2, 2), nn.Linear(2, 1)}, {lr = 1, layer_decay = 0.5})  --> 2

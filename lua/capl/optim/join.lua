@@ -45,8 +45,8 @@ end
 --- Several optimisers that step together, e.g. Muon for the matrices and AdamW for everything else.
 -- in   a list of optimisers without common parameters; lr of the whole is that of the first
 -- opts clip_norm = 0 (off): the common length of all gradients; clip_value = 0 (off): each of them;
---      loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for all.
---      A gradient that is not finite, whosever it is, then skips the step of all.
+--      loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for
+--      all. A gradient that is not finite, whosever it is, then skips the step of all.
 -- out  an optimiser: step, backward, backward_step, zero_grad, set_lr(lr, index of the optimiser), state_dict,
 --      load_state_dict
 -- errs value: not a list of optimisers; a parameter in two of them
@@ -59,10 +59,11 @@ local function join(optimizers, opts)
     end
   end
   no_shared_parameters(optimizers)
-  local o = check.options("optim.join", {{"loss_scale", "string", "table", default = "auto"}, {"clip_norm", "number", default = 0},
+  local o = check.options("optim.join",
+    {{"loss_scale", "string", "table", default = "auto"}, {"clip_norm", "number", default = 0},
     {"clip_value", "number", default = 0}}, opts)
-  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, former = {}, clip_norm = 0, clip_looks = 0,
-    scale = Control.read_option("optim.join", o.loss_scale)}, Joined)
+  local self = setmetatable({optimizers = optimizers, groups = {}, steps = 0, former = {}, clip_norm = 0,
+    clip_looks = 0, scale = Control.read_option("optim.join", o.loss_scale)}, Joined)
   for _, opt in ipairs(optimizers) do
     for _, group in ipairs(opt.groups) do self.groups[#self.groups + 1] = group end
   end
@@ -107,8 +108,8 @@ end
 
 local function make_control(self)
   local f = self.former
-  self.control = Control.new{device = self.groups[1].params[1].device, groups = 1, scale = self.scale, steps = self.steps,
-    skipped = f.skipped, loss_scale = f.loss_scale, tracker = f.tracker, growths = f.growths}
+  self.control = Control.new{device = self.groups[1].params[1].device, groups = 1, scale = self.scale,
+    steps = self.steps, skipped = f.skipped, loss_scale = f.loss_scale, tracker = f.tracker, growths = f.growths}
 end
 
 --- The control that all of them share, made at first use: it holds the loss scale.
@@ -184,7 +185,8 @@ function Joined:load_state_dict(state)
   for i, opt in ipairs(self.optimizers) do opt:load_state_dict(state.optimizers[i]) end
   core.structure(true)
   self.steps, self.lr, self.control = state.steps, self.optimizers[1].lr, nil
-  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
+  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker,
+    growths = state.growths}
 end
 
 Joined.__tostring = function(self)

@@ -9,8 +9,8 @@ local rules = {
 }
 
 --- What a rate that suits batches of one size is multiplied by for another size; opt:set_lr_factor takes it.
--- in   rule: "none" (1), "linear" (SGD: twice the batch, twice the rate) or "sqrt" (Adam and its like); batch = images of a
---      step, all processes and accumulated batches together; base_batch = the size that the rate was found for
+-- in   rule: "none" (1), "linear" (SGD: twice the batch, twice the rate) or "sqrt" (Adam and its like); batch = images
+--      of a step, all processes and accumulated batches together; base_batch = the size that the rate was found for
 -- eg   optim.lr_factor("sqrt", 256, 64)  --> 2
 local function lr_factor(rule, batch, base_batch)
   if not rules[rule] then check.unknown("optim.lr_factor", "rule", rule, {"none", "linear", "sqrt"}) end

@@ -49,8 +49,12 @@ local function check_group(name, group)
   end
   if #group.params == 0 then check.fail(name, "there are no parameters", "give model:parameters()") end
   for i, p in ipairs(group.params) do
-    if not core.is_tensor(p) then check.fail(name, ("parameter %d is a %s, not a tensor"):format(i, core.typename(p))) end
-    if not p.is_leaf then check.fail(name, ("parameter %d is the result of an op; only leaves can be trained"):format(i)) end
+    if not core.is_tensor(p) then
+      check.fail(name, ("parameter %d is a %s, not a tensor"):format(i, core.typename(p)))
+    end
+    if not p.is_leaf then
+      check.fail(name, ("parameter %d is the result of an op; only leaves can be trained"):format(i))
+    end
   end
 end
 
@@ -66,7 +70,8 @@ end
 
 -- params: a list of tensors, or of groups {params = …, lr = …, …}
 local function read_groups(self, params, defaults)
-  check.list(self.name, check.arg(1, self.name, "table", params), "options are a second table; groups are tables in the list")
+  check.list(self.name, check.arg(1, self.name, "table", params),
+    "options are a second table; groups are tables in the list")
   local groups = params
   if core.is_tensor(params[1]) or #params == 0 then groups = {{params = params}} end
   local out = {}
@@ -203,8 +208,8 @@ local function state_of(self, p)
   return s
 end
 
--- A parameter comes (back) to the step, or leaves it. The number of steps may have to be asked for, which is no part of a step
--- that is watched or captured.
+-- A parameter comes (back) to the step, or leaves it. The number of steps may have to be asked for, which is no part of
+-- a step that is watched or captured.
 local function comes(s, control) s.behind, s.step = control:steps() - s.step, nil end
 local function goes(s, control) s.step, s.behind = control:steps() - s.behind, nil end
 
@@ -355,8 +360,8 @@ end
 -- next opt:step() takes out again. For loops that sum the gradients of several losses before a step.
 function Optimizer:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
 
---- loss:backward(), step, zero_grad. Gradients that pass through fp16 are scaled: opt.loss_scale doubles after 2000 good
--- steps and halves when a gradient is not finite; such a step changes nothing and is counted in opt.skipped.
+--- loss:backward(), step, zero_grad. Gradients that pass through fp16 are scaled: opt.loss_scale doubles after 2000
+-- good steps and halves when a gradient is not finite; such a step changes nothing and is counted in opt.skipped.
 function Optimizer:backward_step(loss)
   Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
@@ -411,7 +416,8 @@ function Optimizer:load_state_dict(state)
   end
   core.structure(true)
   self.steps, self.state, self.control = state.steps, {}, nil
-  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker, growths = state.growths}
+  self.former = {skipped = state.skipped, loss_scale = state.loss_scale, tracker = state.tracker,
+    growths = state.growths}
   for i, p in ipairs(params) do
     local s = {}
     for key, value in pairs(state.state[i]) do s[key] = core.is_tensor(value) and value:clone():keep() or value end

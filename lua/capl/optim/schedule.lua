@@ -13,7 +13,8 @@ Schedule.__index = Schedule
 
 -- Options that several schedules have.
 local LR, ETA_MIN = {"lr", "number", required = true, from = 0}, {"eta_min", "number", default = 0, from = 0}
-local WARMUP, TOTAL = {"warmup", "number", required = true, from = 0}, {"total", "number", "string", required = true, above = 0}
+local WARMUP, TOTAL = {"warmup", "number", required = true, from = 0},
+  {"total", "number", "string", required = true, above = 0}
 
 local function new(name, options, at)
   return setmetatable({name = name, options = options, at = at}, Schedule)
@@ -46,7 +47,8 @@ end
 --- Sets an optimiser's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
 
---- What a schedule remembers beside the step, for a checkpoint: {} unless it follows figures; warm-up has that of its inner one.
+--- What a schedule remembers beside the step, for a checkpoint: {} unless it follows figures; warm-up has that of its
+-- inner one.
 function Schedule:state()
   local memory, out = self.memory, {}
   for key, value in pairs(memory or {}) do out[key] = value end
@@ -169,7 +171,8 @@ local function warm_share(o, step, position)
 end
 
 --- Linear warm-up, then half a cosine that reaches eta_min at step total and stays there.
--- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min = 0
+-- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), eta_min
+--      = 0
 -- Warm-up: lr * (step + 1) / warmup; over the "run", lr * 4 * position when that is more.
 -- eg   optim.schedule.warmup_cosine{lr = 1, warmup = 4, total = 20}:lr(3)  --> 1
 function schedule.warmup_cosine(opts)
@@ -179,22 +182,25 @@ function schedule.warmup_cosine(opts)
     check.fail("schedule.warmup_cosine", ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
   end
   return new("warmup_cosine", o, function(step, position)
-    local total, warmup, warm = length_of("warmup_cosine", o.total, step, position), o.warmup, warm_share(o, step, position)
+    local total, warmup, warm = length_of("warmup_cosine", o.total, step, position), o.warmup,
+      warm_share(o, step, position)
     if o.total == "run" then warmup = math.min(warmup, total / 4) end
     if warm < 1 then return o.lr * warm end
     return cosine_between(o.lr, o.eta_min, math.max(0, math.min(1, (step - warmup) / (total - warmup))))
   end)
 end
 
---- Linear warm-up, then the same rate, then a straight line down to eta_min at the end: for runs whose end is not known yet.
--- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), decay = 0.25
---      (share of all steps that goes down), eta_min = 0
+--- Linear warm-up, then the same rate, then a straight line down to eta_min at the end: for runs whose end is not known
+-- yet.
+-- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), decay =
+--      0.25 (share of all steps that goes down), eta_min = 0
 -- Hu et al., "MiniCPM", 2024 (warmup-stable-decay). train.fit{settle = …} begins its last stretch when val says so.
 -- paper S. Hu and others: MiniCPM, 2024
 -- eg   optim.schedule.warmup_stable_decay{lr = 1, warmup = 10, total = 100, decay = 0.5}:lr(75)  --> 0.5
 function schedule.warmup_stable_decay(opts)
   local op = "schedule.warmup_stable_decay"
-  local o = check.options(op, {LR, WARMUP, TOTAL, {"decay", "number", default = 0.25, above = 0, to = 1}, ETA_MIN}, opts)
+  local o = check.options(op, {LR, WARMUP, TOTAL, {"decay", "number", default = 0.25, above = 0, to = 1}, ETA_MIN},
+    opts)
   check_length(op, o, "total")
   if o.total ~= "run" and o.total <= o.warmup then
     check.fail(op, ("total = %g must exceed warmup = %g"):format(o.total, o.warmup))
@@ -224,8 +230,9 @@ local function one_cycle_phases(o, total)
 end
 
 --- Up to max_lr and down again, once over the whole run.
--- opts max_lr, total_steps (or "run"), pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear", div_factor = 25
---      (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase = false
+-- opts max_lr, total_steps (or "run"), pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear",
+--      div_factor = 25 (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase =
+--      false
 -- paper L. N. Smith, N. Topin: Super-convergence, 2018
 function schedule.one_cycle(opts)
   local o = check.options("schedule.one_cycle", one_cycle_spec, opts)
@@ -275,8 +282,8 @@ function schedule.scaled(inner, factor)
   return self
 end
 
---- A schedule that counts epochs: its rate stays the same for all steps of one, as where others say scheduler.step() once
--- per epoch.
+--- A schedule that counts epochs: its rate stays the same for all steps of one, as where others say scheduler.step()
+-- once per epoch.
 -- in   schedule (its lengths are epochs); opts steps = steps of an epoch
 -- eg   optim.schedule.per_epoch(optim.schedule.cosine{lr = 1, T_max = 2}, {steps = 10}):lr(19)  --> 0.5
 function schedule.per_epoch(inner, opts)
@@ -284,7 +291,8 @@ function schedule.per_epoch(inner, opts)
   local o = check.options("schedule.per_epoch", {{"steps", "whole", required = true, above = 0}}, opts)
   for _, name in ipairs{"T_max", "total"} do
     if inner.options[name] == "run" then
-      check.fail("schedule.per_epoch", name .. ' = "run" counts steps; here the schedule counts epochs', "give the number of epochs")
+      check.fail("schedule.per_epoch", name .. ' = "run" counts steps; here the schedule counts epochs',
+        "give the number of epochs")
     end
   end
   local self = new("per_epoch+" .. inner.name, o, function(step) return inner:lr(math.floor(step / o.steps)) end)
@@ -331,12 +339,12 @@ local function follow(o, memory, value, better)
   return true
 end
 
---- Multiplied by factor whenever a figure has not become better for long: schedule:report(value) tells each. train.fit reports
--- after each evaluation; in a loop of one's own, the recipe does.
+--- Multiplied by factor whenever a figure has not become better for long: schedule:report(value) tells each. train.fit
+-- reports after each evaluation; in a loop of one's own, the recipe does.
 -- opts lr, factor = 0.1, patience = 10 (figures that may be no better; one more and the rate falls), threshold = 1e-4,
 --      threshold_mode = "rel" | "abs", cooldown = 0 (figures after a fall that do not count), min_lr = 0, eps = 1e-8,
---      better = "min" | "max" (in train.fit that of the figure, else "min"), metric = which figure train.fit reports: "loss",
---      "exact" …; what its key metric says otherwise
+--      better = "min" | "max" (in train.fit that of the figure, else "min"), metric = which figure train.fit reports:
+--      "loss", "exact" …; what its key metric says otherwise
 function schedule.plateau(opts)
   local o = check.options("schedule.plateau", plateau_spec, opts)
   check_plateau("schedule.plateau", o)

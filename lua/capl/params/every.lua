@@ -16,7 +16,8 @@ local function apply_device(value)
   -- capl check runs recipes on device meta whatever they ask for.
   if (core.device()) == "meta" then return "meta", "capl check", true end
   local name, why = core.device(value)
-  return name, why, value == "auto" and name == "cpu" and (why:match("^no NVIDIA driver") or why:match("^CAPL_DEVICE")) ~= nil
+  return name, why, value == "auto" and name == "cpu"
+    and (why:match("^no NVIDIA driver") or why:match("^CAPL_DEVICE")) ~= nil
 end
 
 local function apply_deterministic(value)
@@ -87,24 +88,30 @@ local function apply_dry_run(value)
   return value, nil, not value
 end
 
---- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it out;
+--- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it
+-- out;
 --- from_text(text or true) where a flag may be of another type; taken: whoever uses the value marks it as read
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
   {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
-  {key = "autotune", default = "auto", doc = "auto, true, false: select the algorithms of GPU ops by timing", apply = apply_autotune},
-  {key = "monitor_every", default = 1, doc = "seconds between samples of power, load, memory, temperature; 0: none",
+  {key = "autotune", default = "auto", doc = "auto, true, false: select the algorithms of GPU ops by timing",
+  apply = apply_autotune}, {key = "monitor_every", default = 1,
+  doc = "seconds between samples of power, load, memory, temperature; 0: none",
     apply = apply_monitor},
-  {key = "watchdog", default = 60, doc = "seconds that a rank may keep the other ranks waiting", apply = apply_watchdog},
-  {key = "quiet", default = false, doc = "print the last line only, and the output of the recipe itself", apply = speaks("quiet")},
-  {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result", apply = speaks("json")},
-  {key = "resume", default = false, doc = "resumes the newest run of this recipe, or a run folder or a checkpoint",
+  {key = "watchdog", default = 60, doc = "seconds that a rank may keep the other ranks waiting",
+  apply = apply_watchdog}, {key = "quiet", default = false,
+  doc = "print the last line only, and the output of the recipe itself", apply = speaks("quiet")},
+  {key = "json", default = false, doc = "print one JSON object per line: metrics, progress, texts, result",
+  apply = speaks("json")}, {key = "resume", default = false,
+  doc = "resumes the newest run of this recipe, or a run folder or a checkpoint",
     apply = as_it_is(false), from_text = resume_text, taken = true},
   {key = "inexact", default = false, doc = "allows a resume that is not bit-exact",
     apply = as_it_is(false), taken = true},
-  {key = "dry_run", default = false, doc = "one step and one evaluation batch through all of train.fit; leaves no files",
+  {key = "dry_run", default = false,
+  doc = "one step and one evaluation batch through all of train.fit; leaves no files",
     apply = apply_dry_run, taken = true},
-  {key = "fraction", default = 1, doc = "fraction of the training images of data.split; smaller subsets are part of larger ones",
+  {key = "fraction", default = 1,
+  doc = "fraction of the training images of data.split; smaller subsets are part of larger ones",
     apply = apply_fraction, taken = true},
   {key = "shards", default = 0, doc = "with deterministic: parts per batch, for the same bits on any number of ranks",
     apply = apply_shards, taken = true},

@@ -129,7 +129,8 @@ local function unknown_key(key, keys, dashes, before, hint)
   local near = core.nearest(key, names)
   local negated = not near and dashes ~= "" and options.without_no(key)
   near = negated and core.nearest(negated, keys) and "no-" .. core.nearest(negated, keys) or near
-  core.fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near and "; did you mean " .. dashes .. near .. "?" or ""),
+  core.fail(("%sunknown setting %s%s%s"):format(before or "", dashes, key, near
+    and "; did you mean " .. dashes .. near .. "?" or ""),
     hint or recipe and "'capl " .. recipe .. " --help' lists the settings" or nil)
 end
 
@@ -155,11 +156,14 @@ local function read_flag(word, definition, keys)
   local own = definition[key] ~= nil and key or key:gsub("-", "_")
   local negated = options.without_no(own)
   if not negated or definition[negated] == nil then
-    if definition[own] == nil and own ~= "preset" or own == "presets" then unknown_key(key, keys, "--", nil, global_hint(key)) end
+    if definition[own] == nil and own ~= "preset" or own == "presets" then
+      unknown_key(key, keys, "--", nil, global_hint(key))
+    end
     return own, text
   end
   if definition[own] ~= nil then
-    core.fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own, negated))
+    core.fail(("--%s may be the setting %s, or %s=false; write --%s=…, or --%s=false"):format(key, own, negated, own,
+      negated))
   end
   if text ~= true then core.fail(("--%s is already negated; write --%s=%s"):format(key, negated, text)) end
   return negated, "false"
@@ -287,7 +291,8 @@ local function help_page(run, definition, keys)
     lines[#lines + 1] = ("  --%-22s %s%s"):format(key .. "=" .. show(plain(key, default)), describe(default),
       about[key] and "; " .. about[key] or "")
   end
-  lines[#lines + 1] = "  --ranks=N                a number, or gpus; processes that train together, each with its part of every batch"
+  lines[#lines + 1] = "  --ranks=N                a number, or gpus; processes that train together, each with its " ..
+    "part of every batch"
   for _, name in ipairs(preset_names(definition.presets)) do
     local parts = {}
     for _, key in ipairs(keys) do

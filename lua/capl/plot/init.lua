@@ -32,7 +32,8 @@ end
 
 -- ---- line charts ----
 
-local series_spec = {{"name", "string"}, {"x", "table", "tensor"}, {"y", "table", "tensor", required = true}, {"smooth", "number"}}
+local series_spec = {{"name", "string"}, {"x", "table", "tensor"}, {"y", "table", "tensor", required = true},
+  {"smooth", "number"}}
 local panel_spec = {
   {"y_label", "string"}, {"percent", "boolean"}, {"log", "boolean"}, {"min", "number"}, {"max", "number"},
   {"series", "table", required = true},
@@ -47,14 +48,17 @@ local line_spec = {{"x", "number", required = true}, {"label", "string"}}
 -- A new list of numbers, from a list or a tensor with one dim.
 local function numbers(op, values)
   if core.is_tensor(values) then
-    if values:dim() ~= 1 then check.fail(op, ("values are a list or a tensor (N), got %d dims"):format(values:dim())) end
+    if values:dim() ~= 1 then
+      check.fail(op, ("values are a list or a tensor (N), got %d dims"):format(values:dim()))
+    end
     return values:tolist()
   end
   local out = {}
   for i = 1, #check_list(op, "the values", values) do
     out[i] = values[i]
     if type(out[i]) ~= "number" then
-      check.fail(op, ("value %d is a %s, not a number"):format(i, core.typename(out[i])), "write 0/0 where a value is missing")
+      check.fail(op, ("value %d is a %s, not a number"):format(i, core.typename(out[i])),
+        "write 0/0 where a value is missing")
     end
   end
   return out
@@ -81,14 +85,16 @@ local function read_panel(where, given)
     series[i] = read_series(("%s.series[%d]"):format(where, i), s)
   end
   return {
-    y_label = text_of(panel.y_label), percent = panel.percent, log = panel.log, min = panel.min, max = panel.max, series = series,
+    y_label = text_of(panel.y_label), percent = panel.percent, log = panel.log, min = panel.min, max = panel.max,
+    series = series,
   }
 end
 
 --- Draws lines over a common x axis and writes them as a PNG file, whole or not at all; not under check and bench.
 -- in   path; title; x_label; log_x = true for a logarithmic x axis; panels, one above the other: lists of
 --        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
---        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the pale values}.
+--        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the
+--        pale values}.
 --      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
 --      a gap; one point is a dot. lines = {{x =, label =}, …}: vertical lines through all panels, with a few words.
 --      width = 900, height (px) = by the number of panels; font = path of a TrueType file
@@ -116,23 +122,25 @@ end
 -- ---- sheets ----
 
 local cell_spec = {
-  {"image", "tensor", required = true}, {"caption", "string"}, {"truth", "string"}, {"note", "string"}, {"good", "boolean"},
+  {"image", "tensor", required = true}, {"caption", "string"}, {"truth", "string"}, {"note", "string"},
+  {"good", "boolean"},
 }
 local sheet_spec = {
-  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", from = 1}, {"cells", "table", required = true},
-  {"font", "string"},
+  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", from = 1},
+  {"cells", "table", required = true}, {"font", "string"},
 }
 
 local function read_cell(where, given)
   local cell = check.options(where, cell_spec, given)
   return {
-    image = cell.image, caption = text_of(cell.caption), truth = text_of(cell.truth), note = text_of(cell.note), good = cell.good,
+    image = cell.image, caption = text_of(cell.caption), truth = text_of(cell.truth), note = text_of(cell.note),
+    good = cell.good,
   }
 end
 
 --- Draws images with captions in rows and writes them as a PNG file, whole or not at all; not under check and bench.
--- in   path; title; columns = as many as fit on 1120 px; cells: a list of {image =, caption = below it, truth = what the
---      caption should be (characters that differ are red, and the truth stands below), note = small text beside,
+-- in   path; title; columns = as many as fit on 1120 px; cells: a list of {image =, caption = below it, truth = what
+--      the caption should be (characters that differ are red, and the truth stands below), note = small text beside,
 --      good = true (green frame) or false (red frame)}; where there are both, the bad ones come first under a heading.
 --      image: tensor (H,W), (C,H,W), (1,C,H,W) or (H,W,C), C 1 or 3; u8, or floating: the least value is black, the
 --      greatest white. Small images are enlarged by a whole factor. font = path of a TrueType file
@@ -152,12 +160,13 @@ end
 -- ---- galleries ----
 
 local view_spec = {
-  {"image", "tensor", required = true}, {"caption", "string"}, {"mask", "tensor"}, {"points", "tensor"}, {"boxes", "tensor"},
+  {"image", "tensor", required = true}, {"caption", "string"}, {"mask", "tensor"}, {"points", "tensor"},
+  {"boxes", "tensor"},
 }
 local section_spec = {{"title", "string"}, {"note", "string"}, {"views", "table", required = true}}
 local gallery_spec = {
-  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", default = 6}, {"sections", "table", required = true},
-  {"first", "string"}, {"rest", "string"}, {"font", "string"},
+  {"path", "string", required = true}, {"title", "string"}, {"columns", "whole", default = 6},
+  {"sections", "table", required = true}, {"first", "string"}, {"rest", "string"}, {"font", "string"},
 }
 
 -- Raises unless a tensor has this shape; nil is any size.
@@ -168,8 +177,8 @@ local function check_shape(where, name, t, ...)
     fits = fits and (size == 0 or t:size(d) == size)
   end
   if fits then return end
-  core.error{code = "shape", op = where, path = false, message = ("%s is (%s)"):format(name, table.concat(t.shape, ",")),
-    hint = "mask (H,W), points (P,3), boxes (B,5)"}
+  core.error{code = "shape", op = where, path = false,
+    message = ("%s is (%s)"):format(name, table.concat(t.shape, ",")), hint = "mask (H,W), points (P,3), boxes (B,5)"}
 end
 
 -- Height and width of an image (H,W), (C,H,W), (1,C,H,W) or (H,W,C).
@@ -193,14 +202,16 @@ end
 local function read_section(where, given)
   local s = check.options(where, section_spec, given)
   local views = {}
-  for i, view in ipairs(check_list(where, "views", s.views)) do views[i] = read_view(("%s.views[%d]"):format(where, i), view) end
+  for i, view in ipairs(check_list(where, "views", s.views)) do
+    views[i] = read_view(("%s.views[%d]"):format(where, i), view)
+  end
   return {title = text_of(s.title), note = text_of(s.note), views = views}
 end
 
---- Draws samples in rows, the first of a row apart from the others, with what belongs to them over them: masks as tints,
--- points as dots (crosses where they cannot be seen), boxes with their class; not under check and bench.
--- in   path; title; columns = 6 views of a row; first, rest = what the columns hold; sections: a list of {title =, note =,
---      views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none,
+--- Draws samples in rows, the first of a row apart from the others, with what belongs to them over them: masks as
+-- tints, points as dots (crosses where they cannot be seen), boxes with their class; not under check and bench.
+-- in   path; title; columns = 6 views of a row; first, rest = what the columns hold; sections: a list of {title =, note
+--      =, views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none,
 --      points = (P,3) x, y, 1 = visible, 0 = not or -1 = none,
 --      boxes = (B,5) left, top, right, bottom, class or -1}, …}}; font = path of a TrueType file
 -- errs value: unknown key, a picture too large; shape: an image, mask, points or boxes; io: path, font
@@ -214,7 +225,8 @@ function plot.gallery(gallery)
   check_path("plot.gallery", g.path)
   if not draws() then return end
   core.plot.gallery(g.path, {
-    title = text_of(g.title), first = text_of(g.first), rest = text_of(g.rest), columns = g.columns, font = g.font, sections = sections,
+    title = text_of(g.title), first = text_of(g.first), rest = text_of(g.rest), columns = g.columns, font = g.font,
+    sections = sections,
   })
 end
 
@@ -223,7 +235,8 @@ end
 local group_spec = {{"title", "string"}, {"cells", "table"}}
 local matrix_spec = {
   {"path", "string", required = true}, {"title", "string"}, {"labels", "table", required = true},
-  {"counts", "table", required = true}, {"row_label", "string"}, {"column_label", "string"}, {"groups", "table"}, {"font", "string"},
+  {"counts", "table", required = true}, {"row_label", "string"}, {"column_label", "string"}, {"groups", "table"},
+  {"font", "string"},
 }
 
 -- The rows of a square table behind each other.
@@ -231,7 +244,9 @@ local function flat_counts(counts, n)
   local flat = {}
   if #counts ~= n then check.fail("plot.matrix", ("%d labels have %d rows of counts, not %d"):format(n, n, #counts)) end
   for i, row in ipairs(counts) do
-    if type(row) ~= "table" or #row ~= n then check.fail("plot.matrix", ("row %d is a list of %d counts"):format(i, n)) end
+    if type(row) ~= "table" or #row ~= n then
+      check.fail("plot.matrix", ("row %d is a list of %d counts"):format(i, n))
+    end
     for k = 1, n do flat[#flat + 1] = row[k] end
   end
   return numbers("plot.matrix", flat)
@@ -247,10 +262,12 @@ local function read_group(where, given)
 end
 
 --- Draws a confusion matrix, with samples beside it, and writes it as a PNG file; not under check and bench.
--- in   path; title; labels = list of texts; counts = a list of rows, one for each label, with a number for each label: what is
---      on the diagonal is blue, the rest red, by its share of the row; row_label, column_label = what they are; groups = list
---      of {title =, cells = {{image = …}, …}} at the right, images as plot.sheet takes them; font = path of a TrueType file
--- errs value: unknown key, counts that do not fit the labels or are negative, more than 200 labels; shape: not one image; io
+-- in   path; title; labels = list of texts; counts = a list of rows, one for each label, with a number for each label:
+--      what is on the diagonal is blue, the rest red, by its share of the row; row_label, column_label = what they are;
+--      groups = list of {title =, cells = {{image = …}, …}} at the right, images as plot.sheet takes them; font = path
+--      of a TrueType file
+-- errs value: unknown key, counts that do not fit the labels or are negative, more than 200 labels; shape: not one
+--      image; io
 -- eg   plot.matrix{path = "a.png", labels = {"0", "O"}, counts = {{9, 1}, {0, 10}}}
 function plot.matrix(matrix)
   local m = check.arguments("plot.matrix", matrix_spec, matrix)

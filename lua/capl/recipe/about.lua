@@ -1,4 +1,5 @@
--- about.lua: what a recipe's text says of itself, without running it: purpose, needs, claims, the files it requires, its hash.
+-- about.lua: what a recipe's text says of itself, without running it: purpose, needs, claims, the files it requires,
+-- its hash.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -33,7 +34,9 @@ end
 local function needs_of(text)
   local out = {}
   for line in text:gmatch("[^\n]*") do
-    if line ~= "" and not line:match("^%s*%-%-") and not line:match("^#!") and not line:match("^\239\187\191") then break end
+    if line ~= "" and not line:match("^%s*%-%-") and not line:match("^#!") and not line:match("^\239\187\191") then
+      break
+    end
     local words = line:match("^%-%-%- needs:%s*(.-)%s*$")
     for key, value in (words or ""):gmatch("(%l+)=(%S+)") do out[key] = value end
   end
@@ -52,8 +55,8 @@ end
 local words = {
   {"read", read_text},
   {"minutes", function(v) return "ends after " .. plural(v, "minute") .. " at the latest" end},
-  {"ranks", function(v) return v == "gpus" and "one process per GPU" or v == "1" and "1 process" or v .. " processes" end},
-  {"memory", function(v) return "memory " .. v end},
+  {"ranks", function(v) return v == "gpus" and "one process per GPU" or v == "1" and "1 process"
+  or v .. " processes" end}, {"memory", function(v) return "memory " .. v end},
   {"output", function(v) return "writes up to " .. v end},
   {"version", function(v) return "capl " .. v .. " or newer" end},
 }
@@ -124,11 +127,13 @@ end
 
 --- All that is known of a recipe without running it.
 -- word  FILE or FILE#sha256=HEX, or the name of a recipe that comes with the program
--- out   {path, folder, name, text, sha256, bytes, lines, word, purpose, needs, claims, claims_computed, modules, missing, computed, list}
+-- out   {path, folder, name, text, sha256, bytes, lines, word, purpose, needs, claims, claims_computed, modules,
+--       missing, computed, list}
 -- errs  io, value, format: it cannot be read, is another one than asked for, or has no header
 function about.read(word)
   local file = core.sys.recipe(with_shipped(word))
-  local out = {path = file.recipe, text = file.text, sha256 = file.sha256, bytes = #file.text, word = file.word, pinned = file.pinned}
+  local out = {path = file.recipe, text = file.text, sha256 = file.sha256, bytes = #file.text, word = file.word,
+    pinned = file.pinned}
   out.folder, out.name = about.split(out.path)
   local _, lines = out.text:gsub("\n", "")
   out.lines = lines

@@ -1,4 +1,5 @@
--- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured figures by it.
+-- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured figures
+-- by it.
 --
 -- A claim is data, so that it can be read from a recipe's text, from a manifest and from a running recipe alike.
 -- SPDX-License-Identifier: Apache-2.0
@@ -40,7 +41,8 @@ end
 
 local function check_share(name, value)
   if value > 1 and value <= 100 then
-    check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value), ("%g %% are %s = %g"):format(value, name, value / 100))
+    check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value),
+      ("%g %% are %s = %g"):format(value, name, value / 100))
   end
   if not (value > 0 and value <= 1) then check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value)) end
 end
@@ -57,7 +59,8 @@ end
 local function check_given(given)
   for key, value in pairs(given) do
     local kind = type(value)
-    if type(key) ~= "string" or not key:match("^[%a_][%w_]*$") or (kind ~= "number" and kind ~= "string" and kind ~= "boolean") then
+    if type(key) ~= "string" or not key:match("^[%a_][%w_]*$")
+      or (kind ~= "number" and kind ~= "string" and kind ~= "boolean") then
       check.fail(OP, "given names settings and their values: given = {preset = \"long\"}")
     end
   end
@@ -96,13 +99,16 @@ function claim.read(given)
   check_figures("at_most", o.at_most or {})
   check_given(o.given or {})
   if o.steps and o.steps < 1 then check.fail(OP, "steps is a number from 1 on, not " .. o.steps) end
-  if o.loss and not (o.loss == o.loss and math.abs(o.loss) < math.huge) then check.fail(OP, "loss is a finite number") end
+  if o.loss and not (o.loss == o.loss and math.abs(o.loss) < math.huge) then
+    check.fail(OP, "loss is a finite number")
+  end
   local within = o.within and claim.seconds(o.within)
   if o.within and not within then
     check.fail(OP, ("within is a time such as \"10 min\", \"90 s\" or \"1h30m\", not '%s'"):format(tostring(o.within)))
   end
   if o.on then check.one_of(OP, "on", o.on, devices.chosen()) end
-  local out = {checks = checks_of(o), within = within, on = o.on, hardware = o.hardware, data = o.data, given = o.given or {}}
+  local out = {checks = checks_of(o), within = within, on = o.on, hardware = o.hardware, data = o.data, given = o.given
+    or {}}
   if #out.checks == 0 and not within then
     check.fail(OP, "nothing is expected", "give a metric: capl.expect{exact = 0.96, within = \"10 min\"}")
   end
@@ -162,7 +168,9 @@ local function bounds(figure, figures)
   local prefix = figure == "exact" and "" or figure .. "_"
   local low, high = figures[prefix .. "low"], figures[prefix .. "high"]
   if low and high then return low, high end
-  if figure == "exact" and figures.n then return interval.wilson(math.floor(figures.exact * figures.n + 0.5), figures.n) end
+  if figure == "exact" and figures.n then
+    return interval.wilson(math.floor(figures.exact * figures.n + 0.5), figures.n)
+  end
 end
 
 local function verdict_of(c, figures)
@@ -170,7 +178,8 @@ local function verdict_of(c, figures)
   if type(value) ~= "number" or value ~= value then return {verdict = "not measured"} end
   local low, high = bounds(c.figure, figures)
   local met = c.way == "at_least" and value >= c.value or c.way == "at_most" and value <= c.value
-  local out = {verdict = met and "met" or "missed", measured = value, low = low, high = high, n = c.figure ~= "steps" and n or nil}
+  local out = {verdict = met and "met" or "missed", measured = value, low = low, high = high, n = c.figure ~= "steps"
+    and n or nil}
   local inside = not met and low and low <= c.value and c.value <= high
   if inside then out.verdict = (n or 0) >= NARROW and "within chance" or "missed" end
   if inside and out.verdict == "missed" then out.few = true end
@@ -186,7 +195,9 @@ local function measured_text(c, v)
     text = ("%s [%.2f, %.2f]"):format(text, scale * v.low, scale * v.high)
   end
   if v.n then text = ("%s, n %d"):format(text, v.n) end
-  if v.few then text = ("%s; the interval contains the claim, but is too wide with fewer than %d"):format(text, NARROW) end
+  if v.few then
+    text = ("%s; the interval contains the claim, but is too wide with fewer than %d"):format(text, NARROW)
+  end
   return text
 end
 
@@ -209,7 +220,8 @@ function claim.judge(c, figures, seconds)
     take(check_text(one), v, v.measured and measured_text(one, v), one.value)
   end
   if c.within then
-    local v = {verdict = seconds <= c.within and "met" or "missed", figure = "seconds", way = "at_most", measured = seconds}
+    local v = {verdict = seconds <= c.within and "met" or "missed", figure = "seconds", way = "at_most",
+      measured = seconds}
     take("within " .. claim.time(c.within), v, claim.time(seconds), c.within)
   end
   return out

@@ -31,7 +31,9 @@ local function add_files(list, folder, below)
       if not hash then core.fail(("%s/%s %s"):format(folder, path, bytes), nil, "io") end
       list[#list + 1] = {file = path, sha256 = hash, bytes = bytes}
     end
-    if #list > MOST_FILES then core.fail(("%s has more than %d files, so it is no model"):format(folder, MOST_FILES)) end
+    if #list > MOST_FILES then
+      core.fail(("%s has more than %d files, so it is no model"):format(folder, MOST_FILES))
+    end
   end
 end
 

@@ -8,27 +8,29 @@ local Run = require "run"
 local claim = require "recipe.claim"
 local output = require "output"
 
--- A run has claims: list of {claim, said = the table as the recipe wrote it}; and judged, of the claim that it is about.
+-- A run has claims: list of {claim, said = the table as the recipe wrote it}; and judged, of the claim that it is
+-- about.
 local expect = {}
 
 -- Settings that change neither what is computed nor what is claimed.
 local neutral = {
-  device = true, seed = true, workers = true, quiet = true, json = true, deterministic = true, autotune = true, capture = true,
-  monitor_every = true, watchdog = true, precision = true, prefetch = true, files = true,
+  device = true, seed = true, workers = true, quiet = true, json = true, deterministic = true, autotune = true,
+  capture = true, monitor_every = true, watchdog = true, precision = true, prefetch = true, files = true,
 }
 -- Those that name somebody's own files: right where a claim says in words which data it is about.
 local of_data = {data = true, test_data = true, label = true, charset = true, length = true, val = true, test = true}
 
 -- ---- stating ----
 
---- capl.expect{exact = 0.96, within = "10 min"}: what the recipe reaches with its own settings. The run says at its end whether
--- that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it. Several of them may be about several
--- settings.
+--- capl.expect{exact = 0.96, within = "10 min"}: what the recipe reaches with its own settings. The run says at its end
+-- whether that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it. Several of them may
+-- be about several settings.
 -- in   exact, chars, merged: shares that are reached at least; loss (on the val images) and steps: at most;
 --      at_least = {miou = 0.8}, at_most = {mae = 2.5}: other figures; within = "10 min", "90 s": the whole run;
---      on = "cpu" or "cuda", hardware = "two AVX-512 cores": where that was measured; data = "8,000 captchas of …": of what, where
---      the user names the files; given = {preset = "long"}: settings that it is about
--- errs value: unknown key, a share above 1, a time that is none, two claims about the same settings; state: after the first step
+--      on = "cpu" or "cuda", hardware = "two AVX-512 cores": where that was measured; data = "8,000 captchas of …": of
+--      what, where the user names the files; given = {preset = "long"}: settings that it is about
+-- errs value: unknown key, a share above 1, a time that is none, two claims about the same settings; state: after the
+--      first step
 -- eg   capl.expect{exact = 0.96, chars = 0.99, within = "10 min"}
 function expect.add(table_given)
   local run = Run.current()
@@ -39,8 +41,9 @@ function expect.add(table_given)
   local c = claim.read(table_given)
   for _, other in ipairs(claims) do
     if run.mode ~= "none" and claim.same_given(other.claim, c) then
-      claim.fail("capl.expect was called twice for the same settings" .. (next(c.given) and ": " .. claim.given_text(c.given) or ""),
-        "put all claims into one table, or give the settings of each: given = {preset = \"long\"}")
+      claim.fail("capl.expect was called twice for the same settings"
+        .. (next(c.given) and ": " .. claim.given_text(c.given) or ""),
+          "put all claims into one table, or give the settings of each: given = {preset = \"long\"}")
     end
   end
   if run.mode ~= "none" then claims[#claims + 1] = {claim = c, said = table_given} end
@@ -75,7 +78,9 @@ local function foreign(run, c)
     local of_preset = s.origin:match("^preset") and c.given.preset ~= run.preset
     local chosen = s.origin == "flag" or s.origin == "as before" or of_preset
     local known = neutral[s.key] or c.given[s.key] ~= nil or (c.data and of_data[s.key])
-    if chosen and not known and not s.usual and not s.same then names[#names + 1] = ("%s = %s"):format(s.key, tostring(s.value)) end
+    if chosen and not known and not s.usual and not s.same then
+      names[#names + 1] = ("%s = %s"):format(s.key, tostring(s.value))
+    end
   end
   return names[1] and table.concat(names, ", ")
 end
@@ -89,7 +94,9 @@ local function elsewhere(run, c)
   end
   local other = foreign(run, c)
   if other then return ("of the recipe's own settings, and this run has %s"):format(other) end
-  if c.on and c.on ~= device_kind() then return ("of a run on %s, and this one is on %s"):format(c.on, device_kind()) end
+  if c.on and c.on ~= device_kind() then
+    return ("of a run on %s, and this one is on %s"):format(c.on, device_kind())
+  end
 end
 
 -- The claim this run is about, the one of the most settings first; else the first one and why it is not.
@@ -115,7 +122,8 @@ local function check_given(run)
       for i, s in ipairs(run.settings) do names[i] = s.key end
       if key ~= "preset" and run:setting(key) == nil then
         local near = core.nearest(key, names)
-        claim.fail(("capl.expect: given: this recipe has no setting %s%s"):format(key, near and "; did you mean " .. near .. "?" or ""))
+        claim.fail(("capl.expect: given: this recipe has no setting %s%s"):format(key, near
+          and "; did you mean " .. near .. "?" or ""))
       end
     end
   end
@@ -145,7 +153,8 @@ local function judge(run)
     run:print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
   else
     local found = claim.judge(c, figures(run), core.clock() - run.began)
-    run.judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met, verdicts = found.verdicts}
+    run.judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met,
+      verdicts = found.verdicts}
     for _, line in ipairs(found.lines) do run:print("expected: " .. line) end
   end
   output.object{expected = run.judged}

@@ -1,7 +1,7 @@
 -- manifest.lua: NAME.manifest.json beside a recipe: what belongs to it, by hash; and what differs from that here.
 --
--- docs/sharing.md states the format. A manifest comes from strangers: every path in it is relative, below its own folder and
--- behind no link; its types, sizes and keys are checked before anything in it is used.
+-- docs/sharing.md states the format. A manifest comes from strangers: every path in it is relative, below its own
+-- folder and behind no link; its types, sizes and keys are checked before anything in it is used.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -15,14 +15,18 @@ local MOST_TEXT, MOST_PATH, MOST_LIST = 2000, 400, 1000
 
 -- ---- what it must hold ----
 
-local function refuse(path, message) core.error{code = "format", message = ("%s: %s"):format(path, message), path = false} end
+local function refuse(path, message)
+  core.error{code = "format", message = ("%s: %s"):format(path, message), path = false}
+end
 
 local function is_hash(text) return #text == 64 and text:match("^[0-9a-f]+$") ~= nil end
 
 --- Why a path may not stand in a manifest; nil when it may.
 function manifest.bad_path(path)
   if path == "" or #path > MOST_PATH then return "is no path" end
-  if path:sub(1, 1) == "/" or path:match("^%a:[/\\]") or path:find("\\", 1, true) then return "is absolute, or of another system" end
+  if path:sub(1, 1) == "/" or path:match("^%a:[/\\]") or path:find("\\", 1, true) then
+    return "is absolute, or of another system"
+  end
   if path:find("[%c]") then return "holds control characters" end
   for part in (path .. "/"):gmatch("(.-)/") do
     if part == ".." then return "leads out of the folder of the manifest" end
@@ -32,10 +36,11 @@ end
 
 -- Checks of one value: each gives what it should be, nil when it is right.
 local kinds = {
-  text = function(v) return (type(v) ~= "string" or #v > MOST_TEXT or v:find("[%z\1-\8\11-\31\127]")) and "a short text" end,
-  hash = function(v) return (type(v) ~= "string" or not is_hash(v)) and "64 small hexadecimal digits" end,
-  count = function(v) return (type(v) ~= "number" or v < 0 or v % 1 ~= 0 or v > 2 ^ 53) and "a whole number from 0 on" end,
-  object = function(v) return (type(v) ~= "table" or #v > 0) and "an object" end,
+  text = function(v) return (type(v) ~= "string" or #v > MOST_TEXT or v:find("[%z\1-\8\11-\31\127]"))
+  and "a short text" end, hash = function(v)
+    return (type(v) ~= "string" or not is_hash(v)) and "64 small hexadecimal digits" end,
+  count = function(v) return (type(v) ~= "number" or v < 0 or v % 1 ~= 0 or v > 2 ^ 53)
+  and "a whole number from 0 on" end, object = function(v) return (type(v) ~= "table" or #v > 0) and "an object" end,
   list = function(v) return (type(v) ~= "table" or (next(v) ~= nil and #v == 0) or #v > MOST_LIST) and "a list" end,
   path = function(v)
     if type(v) ~= "string" then return "a path" end
@@ -48,8 +53,9 @@ local file_keys = {file = "path", bytes = "count", sha256 = "hash"}
 local content_keys = {name = "text", ["path?"] = "path", files = "count", bytes = "count", sha256 = "hash"}
 
 local spec = {
-  format = "count", recipe = "object", files = "list", needs = "object", ["requires"] = "object", written_by = "text", purpose = "text",
-  ["data?"] = "list", ["weights?"] = "list", ["expected?"] = "list", ["generators?"] = "object", ["result?"] = "object",
+  format = "count", recipe = "object", files = "list", needs = "object", ["requires"] = "object", written_by = "text",
+  purpose = "text", ["data?"] = "list", ["weights?"] = "list", ["expected?"] = "list", ["generators?"] = "object",
+  ["result?"] = "object",
 }
 
 -- Raises unless an object has the keys of a spec and no others; where: what it is called in messages
@@ -88,8 +94,9 @@ end
 --- Checks a decoded manifest; path: for messages
 function manifest.check(m, path)
   if type(m.format) == "number" and m.format > manifest.FORMAT then
-    core.error{code = "unsupported", message = ("%s: a manifest of format %g; capl %s reads format %d"):format(path, m.format,
-      core.version(), manifest.FORMAT), hint = "a newer capl wrote it: update capl", path = false}
+    core.error{code = "unsupported",
+      message = ("%s: a manifest of format %g; capl %s reads format %d"):format(path, m.format, core.version(),
+      manifest.FORMAT), hint = "a newer capl wrote it: update capl", path = false}
   end
   check_object(path, "", m, spec)
   if m.format ~= manifest.FORMAT then refuse(path, ("format must be %d"):format(manifest.FORMAT)) end
@@ -101,7 +108,9 @@ function manifest.check(m, path)
   check_object(path, "requires: ", m.requires, {language = "count", ["version?"] = "text"})
   for i, said in ipairs(m.expected or {}) do
     local fine, why = pcall(claim.read, said)
-    if not fine then refuse(path, ("expected[%d]: %s"):format(i, core.is_error(why) and why.message or tostring(why))) end
+    if not fine then
+      refuse(path, ("expected[%d]: %s"):format(i, core.is_error(why) and why.message or tostring(why)))
+    end
   end
   check_once(path, m)
   return m
@@ -162,7 +171,8 @@ local function compare_content(out, folder, what, entry, given)
   end
   local fine, found = pcall(what == "data" and contents.data or contents.model, place)
   if not fine then
-    out[#out + 1] = ("%s %s cannot be read: %s"):format(what, entry.name, core.is_error(found) and found.message or tostring(found))
+    out[#out + 1] = ("%s %s cannot be read: %s"):format(what, entry.name, core.is_error(found) and found.message
+      or tostring(found))
   elseif found.files ~= entry.files then
     local s = found.files == 1 and "" or "s"
     out[#out + 1] = ("%s %s has %d file%s, packed were %d"):format(what, entry.name, found.files, s, entry.files)
@@ -177,9 +187,13 @@ local function compare_modules(out, a, m)
   local packed = {}
   for _, f in ipairs(m.files) do packed[f.file] = true end
   for _, found in ipairs(a.modules) do
-    if not packed[found.file] then out[#out + 1] = ("%s is required by the recipe, but was not packed"):format(found.file) end
+    if not packed[found.file] then
+      out[#out + 1] = ("%s is required by the recipe, but was not packed"):format(found.file)
+    end
   end
-  for _, name in ipairs(a.missing) do out[#out + 1] = ("module '%s' is required by the recipe, but is not here"):format(name) end
+  for _, name in ipairs(a.missing) do
+    out[#out + 1] = ("module '%s' is required by the recipe, but is not here"):format(name)
+  end
 end
 
 local function texts_of(list)
@@ -194,7 +208,8 @@ local function compare_claims(out, a, m)
   for i, c in ipairs(a.claims) do said[i] = c.said end
   local now, then_ = texts_of(said), texts_of(m.expected)
   if now ~= then_ then
-    out[#out + 1] = ("the recipe expects %s, packed was %s"):format(now ~= "" and now or "nothing", then_ ~= "" and then_ or "nothing")
+    out[#out + 1] = ("the recipe expects %s, packed was %s"):format(now ~= "" and now or "nothing", then_ ~= ""
+      and then_ or "nothing")
   end
 end
 
@@ -212,7 +227,8 @@ local function compare_recipe(out, folder, m)
 end
 
 --- Everything in which what lies here differs from a manifest.
--- in   m: of manifest.read; folder it lies in; opts: data, weights = where they are here, {[n] = path}; without = {data = true}
+-- in   m: of manifest.read; folder it lies in; opts: data, weights = where they are here, {[n] = path}; without = {data
+--      = true}
 -- out  list of sentences, empty when all is as it was packed
 function manifest.differences(m, folder, opts)
   local out = {}
@@ -227,7 +243,9 @@ function manifest.differences(m, folder, opts)
     end
   end
   local of_result = m.result and type(m.result.recipe) == "table" and m.result.recipe.sha256
-  if m.result and of_result ~= m.recipe.sha256 then out[#out + 1] = "the result in the manifest is of another text of the recipe" end
+  if m.result and of_result ~= m.recipe.sha256 then
+    out[#out + 1] = "the result in the manifest is of another text of the recipe"
+  end
   return out
 end
 

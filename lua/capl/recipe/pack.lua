@@ -1,7 +1,7 @@
 -- pack.lua: `capl recipe pack`: asks the recipe what it uses, in the sandbox, and writes its manifest.
 --
--- What the child says is a stranger's word: paths are taken only when they lie below the recipe's folder behind no link, and
--- every hash is made here.
+-- What the child says is a stranger's word: paths are taken only when they lie below the recipe's folder behind no
+-- link, and every hash is made here.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -49,7 +49,8 @@ function pack.ask(a, words, log, flags)
   core.sys.remove(log)
   if status == 0 and found then return found end
   local last = said:gsub("%s+$", "")
-  core.fail(("capl check %s failed, so what it uses is not known:\n%s"):format(a.path, #last > 4000 and "…" .. last:sub(-4000) or last),
+  core.fail(("capl check %s failed, so what it uses is not known:\n%s"):format(a.path, #last > 4000
+    and "…" .. last:sub(-4000) or last),
     "settings behind the recipe are handed on to it: capl recipe pack FILE --key=value")
 end
 
@@ -62,7 +63,8 @@ local function below(a, path)
   if folder ~= "/" then folder = folder .. "/" end
   if real:sub(1, #folder) ~= folder then return nil end
   local name = real:sub(#folder + 1)
-  return name ~= a.name and not name:match("^runs/") and not name:match("%.manifest%.json$") and not name:match("%.result%.json$")
+  return name ~= a.name and not name:match("^runs/") and not name:match("%.manifest%.json$")
+    and not name:match("%.result%.json$")
     and not manifest.bad_path(name) and name or nil
 end
 
@@ -112,7 +114,8 @@ local function entry(folder, path, found)
   local real, root = core.sys.real(path) or path, core.sys.real(folder) or folder
   local inside = real:sub(1, #root + 1) == root .. "/" and real:sub(#root + 2) or nil
   if inside and manifest.bad_path(inside) then inside = nil end
-  return {name = real:match("([^/]+)/*$") or real, path = inside, files = found.files, bytes = found.bytes, sha256 = found.sha256}
+  return {name = real:match("([^/]+)/*$") or real, path = inside, files = found.files, bytes = found.bytes,
+    sha256 = found.sha256}
 end
 
 local function entries(folder, list, hash)
@@ -186,7 +189,8 @@ local function words_for(a, o)
 end
 
 --- Writes the manifest of a recipe.
--- in   job: of the command; word: the recipe; o: data, weights = lists of paths, words = settings for the recipe, out = file
+-- in   job: of the command; word: the recipe; o: data, weights = lists of paths, words = settings for the recipe, out =
+--      file
 -- out  its path, and what it holds
 function pack.write(job, word, o)
   local a = about.read(word)
@@ -194,15 +198,16 @@ function pack.write(job, word, o)
   check_out(path)
   local folder = about.split(path)
   if core.sys.real(folder) ~= core.sys.real(a.folder) then
-    core.fail(("--out: a manifest lies beside its recipe, in %s"):format(a.folder), "paths in it are relative to its own folder")
+    core.fail(("--out: a manifest lies beside its recipe, in %s"):format(a.folder),
+      "paths in it are relative to its own folder")
   end
   local told = pack.ask(a, words_for(a, o), path .. ".log", job.allowed and {"--allow"} or job.trusted and {"--trust"})
   local m = {
     format = manifest.FORMAT, written_by = "capl " .. core.version(), purpose = a.purpose:sub(1, 1000), needs = a.needs,
     requires = {language = 1, version = a.needs.version}, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256},
     files = files_of(a, told, o.data), data = entries(folder, o.data, contents.data),
-    weights = entries(folder, o.weights, contents.model), generators = generators_of(told), expected = expected_of(a, told),
-    result = result_of(a),
+    weights = entries(folder, o.weights, contents.model), generators = generators_of(told),
+    expected = expected_of(a, told), result = result_of(a),
   }
   manifest.write(path, m)
   return path, m

@@ -1,7 +1,7 @@
 -- proof.lua: the runs of `capl test`, what they say of a claim together, and the record of that.
 --
--- The record keeps apart what the recipe gives (figures, steps: the same again with the same seed) and what the machine does
--- (seconds, images a second, the machine itself).
+-- The record keeps apart what the recipe gives (figures, steps: the same again with the same seed) and what the machine
+-- does (seconds, images a second, the machine itself).
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -22,14 +22,15 @@ local TAIL = 2000 -- bytes of what it printed that are looked at for its last li
 
 local function machine()
   local m = facts.machine()
-  return {capl = core.version(), processor = m.processor, processors = m.processors, threads = m.threads, device = m.device,
-    backend = m.backend, memory_bytes = core.sys.memory_total(), assume = m.assume}
+  return {capl = core.version(), processor = m.processor, processors = m.processors, threads = m.threads,
+    device = m.device, backend = m.backend, memory_bytes = core.sys.memory_total(), assume = m.assume}
 end
 
 --- "Intel Xeon, 2 processors, 25.3 GB, cpu, capl 0.1.0"
 function proof.machine_text()
   local m = machine()
-  local parts = {m.processor or "an unknown processor", ("%d processor%s"):format(m.processors, m.processors == 1 and "" or "s")}
+  local parts = {m.processor or "an unknown processor",
+    ("%d processor%s"):format(m.processors, m.processors == 1 and "" or "s")}
   if m.memory_bytes then parts[#parts + 1] = ("%.1f GB"):format(m.memory_bytes / 1e9) end
   parts[#parts + 1] = m.device
   parts[#parts + 1] = "capl " .. m.capl
@@ -70,7 +71,9 @@ end
 -- Where the record goes; told before the first run, not after hours.
 local function record_path(a, given)
   local path = given or about.beside(a.path, about.stem(a.name) .. ".result.json")
-  if core.sys.kind(path) == "folder" then core.fail(path .. ", where the record would be, is a folder", "--out=FILE names a file", "io") end
+  if core.sys.kind(path) == "folder" then
+    core.fail(path .. ", where the record would be, is a folder", "--out=FILE names a file", "io")
+  end
   local probe = path .. ".new"
   local done, why = core.sys.write(probe, "")
   if not done then core.fail("the record could not be saved: " .. why, "--out=FILE names another place", "io") end
@@ -95,7 +98,8 @@ local function read_object(path)
   return fine and type(found) == "table" and found or {}
 end
 
--- The last whole line that a run has printed, for the bar; it is a stranger's, so nothing that a terminal could obey is left.
+-- The last whole line that a run has printed, for the bar; it is a stranger's, so nothing that a terminal could obey is
+-- left.
 local function last_line(log)
   local text = core.sys.read(log, TAIL) or ""
   return ((text:match("([^\n]+)\n[^\n]*$") or ""):gsub("%s+", " "):gsub("[^ -~]", "?"))
@@ -140,8 +144,10 @@ local function seconds_of(expected, passed)
 end
 
 local function failed(plan, title, status, log)
-  local why = status == 130 and "was interrupted" or status == 124 and "was out of its minutes" or ("ended with status %d"):format(status)
-  core.fail(("%s %s:\n%s"):format(title, why, trial.last_words(log)), ("all that it printed is in %s"):format(log), "state")
+  local why = status == 130 and "was interrupted" or status == 124 and "was out of its minutes"
+    or ("ended with status %d"):format(status)
+  core.fail(("%s %s:\n%s"):format(title, why, trial.last_words(log)), ("all that it printed is in %s"):format(log),
+    "state")
 end
 
 --- One run.
@@ -157,22 +163,27 @@ function proof.run(plan, seed, number, shown)
   end
   if seed then args[#args + 1] = ("--seed=%d"):format(seed) end
   local began, log = core.clock(), folder .. ".log"
-  local process, why = core.sys.spawn{args = args, log = log, env = {"CAPL_RUN_FOLDER=" .. folder, "CAPL_TEST=1", "NO_COLOR=1"}}
+  local process, why = core.sys.spawn{args = args, log = log,
+    env = {"CAPL_RUN_FOLDER=" .. folder, "CAPL_TEST=1", "NO_COLOR=1"}}
   if not process then core.fail(why, nil, "io") end
   local status = wait(process, log, title, shown)
   local seconds = core.clock() - began
   if status ~= 0 then failed(plan, title, status, log) end
   local result, settings = read_object(folder .. "/result.json"), read_object(folder .. "/settings.json")
   local expected = type(result.expected) == "table" and result.expected or {}
-  if expected.not_judged then core.fail("the claim is not about this run: it is " .. tostring(expected.not_judged), nil, "value") end
+  if expected.not_judged then
+    core.fail("the claim is not about this run: it is " .. tostring(expected.not_judged), nil, "value")
+  end
   if not expected.verdicts then
     core.fail(("%s: the run claimed nothing, so nothing is proved"):format(plan.a.path),
       "capl.expect{…} has to be called before its first step", "state")
   end
-  local own = type(settings.settings) == "table" and type(settings.settings.seed) == "table" and settings.settings.seed.value
+  local own = type(settings.settings) == "table" and type(settings.settings.seed) == "table"
+    and settings.settings.seed.value
   seconds = seconds_of(expected, seconds)
-  return {seed = seed or own or nil, figures = figures_of(folder, result), seconds = seconds, folder = folder, settings = settings,
-    images_per_s = type(result.final) == "table" and result.final.images_per_s or nil, given = expected.given}
+  return {seed = seed or own or nil, figures = figures_of(folder, result), seconds = seconds, folder = folder,
+    settings = settings, images_per_s = type(result.final) == "table" and result.final.images_per_s or nil,
+    given = expected.given}
 end
 
 -- ---- together ----
@@ -232,8 +243,8 @@ function proof.record(a, plan, runs)
   local all = pooled(runs)
   local judged = claim.judge(c, all, slowest(runs))
   local out = {
-    format = proof.FORMAT, held = judged.met, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256}, claim = said,
-    claim_text = claim.text(c), settings = plan.words[1] and plan.words or nil,
+    format = proof.FORMAT, held = judged.met, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256},
+    claim = said, claim_text = claim.text(c), settings = plan.words[1] and plan.words or nil,
     result = {figures = all, runs = {}, lines = {}, data = data_of(runs[1].settings)},
     machine = machine(),
   }

@@ -7,7 +7,8 @@ local tokens = {}
 local escapes = {n = "\n", t = "\t", r = "\r", a = "\a", b = "\b", f = "\f", v = "\v"}
 
 local function unescaped(text)
-  return (text:gsub("\\(%d%d?%d?)", function(digits) return string.char(tonumber(digits) % 256) end):gsub("\\(.)", function(c)
+  return (text:gsub("\\(%d%d?%d?)", function(digits)
+    return string.char(tonumber(digits) % 256) end):gsub("\\(.)", function(c)
     return escapes[c] or c
   end))
 end
@@ -109,7 +110,9 @@ function literal(list, i, depth)
   if not t or depth > 8 then return false end
   if t.kind == "string" or t.kind == "number" then return true, t.value, i + 1 end
   if t.kind == "name" and constants[t.value] ~= nil then return true, constants[t.value], i + 1 end
-  if t.kind == "sign" and t.value == "-" and list[i + 1] and list[i + 1].kind == "number" then return true, -list[i + 1].value, i + 2 end
+  if t.kind == "sign" and t.value == "-" and list[i + 1] and list[i + 1].kind == "number" then
+    return true, -list[i + 1].value, i + 2
+  end
   if t.kind == "sign" and t.value == "{" then return table_at(list, i, depth) end
   return false
 end
@@ -121,7 +124,9 @@ local function calls(list, name)
   local out = {}
   for i = 1, #list - 2 do
     local own = list[i].kind == "name" and list[i].value == "capl" and not is_sign(list[i - 1], ".")
-    if own and is_sign(list[i + 1], ".") and list[i + 2].kind == "name" and list[i + 2].value == name then out[#out + 1] = i + 3 end
+    if own and is_sign(list[i + 1], ".") and list[i + 2].kind == "name" and list[i + 2].value == name then
+      out[#out + 1] = i + 3
+    end
   end
   return out
 end
@@ -141,7 +146,8 @@ end
 function tokens.required(list)
   local out, computed, seen = {}, false, {}
   for i, t in ipairs(list) do
-    if t.kind == "name" and t.value == "require" and not is_sign(list[i - 1], ".") and not is_sign(list[i - 1], ":") then
+    if t.kind == "name" and t.value == "require" and not is_sign(list[i - 1], ".")
+      and not is_sign(list[i - 1], ":") then
       local at = is_sign(list[i + 1], "(") and i + 2 or i + 1
       local word = list[at]
       if word and word.kind == "string" then

@@ -2,7 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local advice = {}
 
--- Pattern in a line that is no Lua -> what to write instead. The first that fits. begun: the line could go on, but never as meant.
+-- Pattern in a line that is no Lua -> what to write instead. The first that fits. begun: the line could go on, but
+-- never as meant.
 local idioms = {
   {"^%s*import%s", "nothing is imported: capl, nn, optim, data, augment, train and plot are there"},
   {"^%s*from%s+[%w_.]+%s+import", "nothing is imported: capl, nn, optim, data, augment, train and plot are there"},

@@ -27,7 +27,9 @@ local function numbers(values, name)
     if values.ndim ~= 1 then fail(("a tensor with %d dims is no series"):format(values.ndim)) end
     return values:detach():tolist()
   end
-  if type(values) ~= "table" then fail(("%s is a %s, not a list"):format(name == "" and "the series" or name, core.typename(values))) end
+  if type(values) ~= "table" then
+    fail(("%s is a %s, not a list"):format(name == "" and "the series" or name, core.typename(values)))
+  end
   local out, last = {}, 0
   for key in next, values do
     if type(key) ~= "number" or key < 1 or key % 1 ~= 0 or key > 1e7 then
@@ -90,7 +92,8 @@ local function of_run(path, wanted)
       local list = {}
       for key in pairs(known) do list[#list + 1] = key end
       table.sort(list)
-      fail(("%s has no figure '%s'; it has %s"):format(path, tostring(name), #list > 0 and table.concat(list, ", ") or "none yet"))
+      fail(("%s has no figure '%s'; it has %s"):format(path, tostring(name), #list > 0 and table.concat(list, ", ")
+        or "none yet"))
     end
     out[#out + 1] = {name = name, x = x, y = y}
   end
@@ -113,7 +116,9 @@ local function read(what, second, third)
   if core.is_tensor(what) then return {series("", what)}, second end
   if type(what) ~= "table" then fail(("cannot draw a %s"):format(core.typename(what))) end
   if is_list(what) or rawequal(next(what), nil) then return {series("", what)}, second end
-  if what.y ~= nil and (what.x ~= nil or what.name ~= nil) then return {series(what.name or "", what.y, what.x)}, second end
+  if what.y ~= nil and (what.x ~= nil or what.name ~= nil) then
+    return {series(what.name or "", what.y, what.x)}, second
+  end
   local out, names = {}, {}
   for key in next, what do names[#names + 1] = key end
   table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
@@ -122,7 +127,9 @@ local function read(what, second, third)
     local is_pair = type(value) == "table" and value.y ~= nil
     out[#out + 1] = is_pair and series(value.name or tostring(key), value.y, value.x) or series(tostring(key), value)
   end
-  if #out > MOST_SERIES then fail(("%d series are more than the %d that can be told apart"):format(#out, MOST_SERIES)) end
+  if #out > MOST_SERIES then
+    fail(("%d series are more than the %d that can be told apart"):format(#out, MOST_SERIES))
+  end
   return out, second
 end
 
@@ -146,7 +153,9 @@ local function range_of(list, key, usable)
 end
 
 local function number_text(v)
-  if v ~= 0 and (math.abs(v) >= 1e6 or math.abs(v) < 1e-3) then return (("%.1e"):format(v):gsub("e([+-])0+(%d)", "e%1%2")) end
+  if v ~= 0 and (math.abs(v) >= 1e6 or math.abs(v) < 1e-3) then
+    return (("%.1e"):format(v):gsub("e([+-])0+(%d)", "e%1%2"))
+  end
   return ("%.4g"):format(v)
 end
 
@@ -181,7 +190,8 @@ Canvas.__index = Canvas
 
 local function canvas(columns, rows, fine)
   local dots = {dx = fine and 2 or 1, dy = fine and 4 or 1}
-  return setmetatable({columns = columns, rows = rows, dx = dots.dx, dy = dots.dy, fine = fine, bits = {}, owner = {}}, Canvas)
+  return setmetatable({columns = columns, rows = rows, dx = dots.dx, dy = dots.dy, fine = fine, bits = {}, owner = {}},
+    Canvas)
 end
 
 -- x from 0 on to the right, y from 0 on downwards, in dots
@@ -197,7 +207,9 @@ end
 
 function Canvas:line(x0, y0, x1, y1, owner)
   local n = math.max(math.abs(x1 - x0), math.abs(y1 - y0), 1)
-  for k = 0, n do self:dot(math.floor(x0 + (x1 - x0) * k / n + 0.5), math.floor(y0 + (y1 - y0) * k / n + 0.5), owner) end
+  for k = 0, n do
+    self:dot(math.floor(x0 + (x1 - x0) * k / n + 0.5), math.floor(y0 + (y1 - y0) * k / n + 0.5), owner)
+  end
 end
 
 local function paint(owner, text)
@@ -268,7 +280,9 @@ local function legend(list, room)
       if is_finite(s.y[k]) then last = s.y[k] break end
     end
     local sign = term.has_utf8() and "━" or signs[(i - 1) % #signs + 1]
-    if s.name ~= "" then parts[#parts + 1] = paint(i, sign) .. " " .. term.plain(s.name) .. (last and " " .. number_text(last) or "") end
+    if s.name ~= "" then
+      parts[#parts + 1] = paint(i, sign) .. " " .. term.plain(s.name) .. (last and " " .. number_text(last) or "")
+    end
   end
   return term.cut(table.concat(parts, "  "), room)
 end

@@ -1,4 +1,5 @@
--- complete.lua: what can follow at the prompt: names, fields, methods, names of options inside {…}, files inside strings.
+-- complete.lua: what can follow at the prompt: names, fields, methods, names of options inside {…}, files inside
+-- strings.
 --
 -- Looks without running code (names.lua). Option names come from the docstring of the function that the {…} is for.
 -- SPDX-License-Identifier: Apache-2.0

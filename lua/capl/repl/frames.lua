@@ -1,7 +1,7 @@
 -- frames.lua: where() and frame(n): the functions of a recipe and their local names, at the prompt.
 --
--- After the end of a recipe its main chunk's names are there; after an error those of every function that was at work, the
--- innermost first. They are copies. Where a run only waits (attach), they are the names themselves.
+-- After the end of a recipe its main chunk's names are there; after an error those of every function that was at work,
+-- the innermost first. They are copies. Where a run only waits (attach), they are the names themselves.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -67,7 +67,8 @@ end
 local function line(i, frame)
   local text = table.concat(names_of(frame), ", ")
   if #text > 60 then text = text:sub(1, 60):gsub(",?[^,]*$", "") .. ", …" end
-  return ("%s %d  %s  %s%s"):format(i == current and "*" or " ", i, frame.where, frame.name, text ~= "" and ": " .. text or "")
+  return ("%s %d  %s  %s%s"):format(i == current and "*" or " ", i, frame.where, frame.name, text ~= "" and ": " .. text
+    or "")
 end
 
 --- Shows the functions of the recipe that were at work, innermost first, with their line and names; * is the one whose
@@ -80,8 +81,8 @@ end
 --- Lets the prompt see the names of another function of the recipe: frame(2) is the caller of frame(1).
 local function frame(n)
   if type(n) ~= "number" or not list[n] then
-    core.error{code = "value", message = #list == 0 and "there are no frames" or ("frame takes a number from 1 to %d"):format(#list),
-      hint = "where() lists them", path = false}
+    core.error{code = "value", message = #list == 0 and "there are no frames"
+      or ("frame takes a number from 1 to %d"):format(#list), hint = "where() lists them", path = false}
   end
   current = n
   scope.use(list[n])
@@ -108,8 +109,8 @@ function frames.of_ended()
   if failed then return "capl: where() shows what was at work, frame(n) takes its names; Ctrl-D leaves" end
   local names = names_of(new[1])
   local first = table.concat(names, ", ", 1, math.min(#names, 6)) .. (#names > 6 and ", …" or "")
-  return ("capl: the names of %s are there%s; ?name explains, Ctrl-D leaves"):format(new[1].where:match("^(.*):%d+$") or new[1].where,
-    first ~= "" and ": " .. first or "")
+  return ("capl: the names of %s are there%s; ?name explains, Ctrl-D leaves"):format(new[1].where:match("^(.*):%d+$")
+    or new[1].where, first ~= "" and ": " .. first or "")
 end
 
 --- Takes the functions that wait while this is called; the outermost, a recipe's main chunk, first.

@@ -26,21 +26,24 @@ eg  x = capl.zeros(100, 100) who()]]}
 
 globals.show = {fn = function(...) return require("repl.picture").show(...) end, doc = [[
 show(image[, {columns, labels, scale, as}]): draws images in the terminal.
-in    a tensor (H,W), (C,H,W) or (N,C,H,W), u8 or floating; a batch of a loader; a data source (its first images); the path of a
-      PNG or JPEG file
+in    a tensor (H,W), (C,H,W) or (N,C,H,W), u8 or floating; a batch of a loader; a data source (its first images); the
+      path of a PNG or JPEG file
 opts  columns: images side by side; labels: list of texts; scale: {black, white}, the values that become black and white
       (u8: 0 and 255; others: 0 and 1 where they fit, else the least and the greatest);
       as = "blocks", "ascii", "kitty" or "sixel" (what the terminal says it can do)
 eg    show(data.captcha{count = 8})]]}
 
 globals.plot = {fn = function(...) return require("repl.chart").draw(...) end, doc = [[
-plot(series[, {height, width, log, title}]): draws lines in the terminal. plot.lines and so on, of recipes, write PNG files.
-in    a list of numbers or a tensor (N); {name = list, …} for several; {x = list, y = list}; the folder of a run, or its path and a
-      list of its figures: plot("runs/a", {"train_loss"}). NaN leaves a gap
+plot(series[, {height, width, log, title}]): draws lines in the terminal. plot.lines and so on, of recipes, write PNG
+files
+files.
+in    a list of numbers or a tensor (N); {name = list, …} for several; {x = list, y = list}; the folder of a run, or
+      its path and a list of its figures: plot("runs/a", {"train_loss"}). NaN leaves a gap
 opts  log: the height by powers of ten; height, width: rows and columns
 eg    plot{1, 4, 9, 16}]]}
 
---- Lets the prompt see the names, behind those of the user. The library's plot stays what it was, and can be called, too.
+--- Lets the prompt see the names, behind those of the user. The library's plot stays what it was, and can be called,
+-- too.
 function globals.open(environment)
   for name, entry in pairs(globals) do
     if type(entry) == "table" then scope.own[name] = entry.fn end

@@ -1,4 +1,5 @@
--- graphics.lua: a row of images as what a terminal understands: kitty's pictures, sixels, half blocks, coloured cells, letters.
+-- graphics.lua: a row of images as what a terminal understands: kitty's pictures, sixels, half blocks, coloured cells,
+-- letters.
 --
 -- Each way is a function(images, columns, rows, gap, lo, hi) -> text that ends with a line break.
 -- SPDX-License-Identifier: Apache-2.0
@@ -83,8 +84,8 @@ local function painter(sign, both)
   end
 end
 
--- Two pixels in each place: the upper half in the letter's colour, the lower one in the ground's. Where there are no such
--- letters: one pixel as the ground of a space; where there are no colours: letters.
+-- Two pixels in each place: the upper half in the letter's colour, the lower one in the ground's. Where there are no
+-- such letters: one pixel as the ground of a space; where there are no colours: letters.
 function ways.blocks(images, columns, rows, gap, lo, hi)
   if not term.color_depth() then return ways.ascii(images, columns, rows, gap, lo, hi) end
   local utf8 = term.has_utf8()
@@ -131,7 +132,8 @@ function ways.kitty(images, columns, rows, gap, lo, hi)
   local text, out = core.sys.prompt.base64(bytes), {}
   for at = 1, #text, KITTY_CHUNK do
     local more = at + KITTY_CHUNK <= #text and 1 or 0
-    local head = at == 1 and ("a=T,q=2,f=24,s=%d,v=%d,c=%d,r=%d,m=%d"):format(w, h, #images * columns + (#images - 1) * gap, rows, more)
+    local head = at == 1 and ("a=T,q=2,f=24,s=%d,v=%d,c=%d,r=%d,m=%d"):format(w, h,
+      #images * columns + (#images - 1) * gap, rows, more)
       or ("m=%d"):format(more)
     out[#out + 1] = "\27_G" .. head .. ";" .. text:sub(at, at + KITTY_CHUNK - 1) .. "\27\\"
   end
@@ -152,7 +154,9 @@ local function ask()
   local name, program = env("TERM") or "", env("TERM_PROGRAM") or ""
   if not core.sys.isatty(1) or not term.color_depth() or name == "linux" then return "blocks" end
   local in_tmux = (env("TMUX") or "") ~= ""
-  if not in_tmux and ((env("KITTY_WINDOW_ID") or "") ~= "" or name == "xterm-kitty" or program == "ghostty") then return "kitty" end
+  if not in_tmux and ((env("KITTY_WINDOW_ID") or "") ~= "" or name == "xterm-kitty" or program == "ghostty") then
+    return "kitty"
+  end
   local answer = core.sys.prompt.ask("\27[c", "c", 0.5) -- "\27[?62;4;22c": 4 is sixel
   return answer and answer:gsub("c$", ";"):gsub("%?", ";"):find(";4;", 1, true) and "sixel" or "blocks"
 end

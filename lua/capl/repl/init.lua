@@ -1,5 +1,6 @@
 -- repl: what a line at the prompt means: expression or statement, ?name, printing of values, TAB.
--- engine/program/prompt/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's own names.
+-- engine/program/prompt/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's
+-- own names.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -13,7 +14,8 @@ local term = require "repl.term"
 
 local repl = {}
 
-if getmetatable(observer.current) ~= Run then environment.read(Run.current()) end -- the prompt itself, and no visitor of a run
+-- the prompt itself, and no visitor of a run
+if getmetatable(observer.current) ~= Run then environment.read(Run.current()) end
 
 local SLOW = 0.5 -- seconds from which on a line's time is told
 
@@ -57,7 +59,8 @@ local function command(text)
   local word = word_alone(text)
   if word then return word end
   if text:match("^%s*%$") then
-    core.error{code = "value", message = "$ does not run shell commands", hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
+    core.error{code = "value", message = "$ does not run shell commands",
+      hint = "Ctrl-Z leaves for the shell, `fg` comes back"}
   end
 end
 
@@ -69,8 +72,8 @@ local function quietly(fn)
   return function() keep(fn()) end
 end
 
--- Compiled with a nil before its values, which keeps its last call from being a tail call: errors then name that call and its
--- line, of which Lua would have forgotten both.
+-- Compiled with a nil before its values, which keeps its last call from being a tail call: errors then name that call
+-- and its line, of which Lua would have forgotten both.
 local function without_first(_, ...) return ... end
 local function as_expression(fn)
   return function() return without_first(fn()) end
@@ -78,8 +81,8 @@ end
 
 --- What text means.
 -- in   text, line = the number of its first line in what is piped; 0 or nil = on a terminal
--- out  "more" when the statement is unfinished, "leave" when it asks to leave the prompt; else a function for run(). Other
---      syntax errors are raised, with what a line of Python would be here.
+-- out  "more" when the statement is unfinished, "leave" when it asks to leave the prompt; else a function for run().
+--      Other syntax errors are raised, with what a line of Python would be here.
 function repl.compile(text, line)
   session.begin(globals.open)
   local meant = command(text)
@@ -115,8 +118,8 @@ local function print_values(n, ...)
   if n > 0 then session.keep(n, ...) end
 end
 
---- Runs a compiled line and prints what it returns; the first value is then called _. On a terminal the time of slow ones is
--- told.
+--- Runs a compiled line and prints what it returns; the first value is then called _. On a terminal the time of slow
+-- ones is told.
 function repl.run(fn)
   local start = core.clock()
   local function count(...)
@@ -127,8 +130,8 @@ function repl.run(fn)
   count(fn())
 end
 
---- What TAB does behind text, all of the statement up to the cursor: text to insert (may be ""), and a list to show when there are
--- several ways to go on.
+--- What TAB does behind text, all of the statement up to the cursor: text to insert (may be ""), and a list to show
+-- when there are several ways to go on.
 function repl.complete(text)
   session.begin(globals.open)
   return require("repl.complete").text(text)

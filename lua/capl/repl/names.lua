@@ -14,7 +14,8 @@ local names = {}
 
 local DEEPEST = 12
 
-local libraries = {"capl", "nn", "optim", "data", "augment", "plot", "train", "string", "table", "math", "bit", "coroutine"}
+local libraries = {"capl", "nn", "optim", "data", "augment", "plot", "train", "string", "table", "math", "bit",
+  "coroutine"}
 
 -- ---- fields ----
 
@@ -25,7 +26,8 @@ local function next_behind(value)
   local meta = core.sys.metatable(value)
   if type(meta) ~= "table" then return nil end
   local behind = rawget(meta, "__index")
-  if type(behind) == "function" then -- an object whose class looks in more places: what is known is the class (readonly.lua)
+  -- an object whose class looks in more places: what is known is the class (readonly.lua)
+  if type(behind) == "function" then
     local class = rawget(meta, "__metatable")
     return type(class) == "table" and class or rawget(meta, "__module") and meta or nil
   end
@@ -177,7 +179,8 @@ function names.columns(list, width)
     local parts = {}
     for i = row, #list, lines do
       local last = i + lines > #list
-      parts[#parts + 1] = last and list[i] or list[i] .. (" "):rep(widths[math.ceil(i / lines)] - term.width(list[i]) + 2)
+      parts[#parts + 1] = last and list[i]
+        or list[i] .. (" "):rep(widths[math.ceil(i / lines)] - term.width(list[i]) + 2)
     end
     out[row] = table.concat(parts)
   end
@@ -191,7 +194,8 @@ function names.library_text(value)
   table.sort(list)
   local _, columns = term.size()
   local own = names.of(value) or "library"
-  return term.paint("head", own) .. term.paint("dim", (": %d names; ?%s.NAME explains one"):format(#list, own)) .. "\n" ..
+  return term.paint("head", own) .. term.paint("dim", (": %d names; ?%s.NAME explains one"):format(#list, own))
+    .. "\n" ..
     names.columns(list, columns)
 end
 
@@ -199,7 +203,8 @@ end
 function names.function_text(value)
   local name = names.of(value)
   if name then
-    return term.paint("kind", "function ") .. name .. term.paint("dim", "  (?" .. name:gsub("^tensor:", "") .. " explains it)")
+    return term.paint("kind", "function ") .. name
+      .. term.paint("dim", "  (?" .. name:gsub("^tensor:", "") .. " explains it)")
   end
   local parameters, chunk, line = core.sys.prompt.parameters(value)
   if not parameters then return term.paint("kind", "function") .. " of C" end

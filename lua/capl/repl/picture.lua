@@ -1,4 +1,5 @@
--- picture.lua: show(image): images in the terminal, as pixels where it can (kitty, sixel), else as half blocks or letters.
+-- picture.lua: show(image): images in the terminal, as pixels where it can (kitty, sixel), else as half blocks or
+-- letters.
 --
 -- Images go in rows that fit the width, each with its label below. What a terminal can do is asked once (graphics.lua).
 -- SPDX-License-Identifier: Apache-2.0
@@ -59,7 +60,8 @@ local function texts_of(source, batch, n)
   local out, target = {}, batch.target
   local is_text = core.is_tensor(target) and target.ndim == 2 and type(source.charset) == "string"
   for i = 1, n do
-    out[i] = source:text(i - 1) or is_text and spelled(source.charset, target:select(1, i):tolist()) or source:name(i - 1) or ""
+    out[i] = source:text(i - 1) or is_text and spelled(source.charset, target:select(1, i):tolist())
+      or source:name(i - 1) or ""
   end
   return out
 end

@@ -1,7 +1,8 @@
--- scope.lua: the names that a line at the prompt sees: the locals of a frame somebody looks at, globals, the prompt's own.
+-- scope.lua: the names that a line at the prompt sees: the locals of a frame somebody looks at, globals, the prompt's
+-- own.
 --
--- A frame is {get(self, name) -> found, value; set(self, name, value) -> done; names(self) -> list}. Without one, lines are
--- loaded into the environment of recipes as it is.
+-- A frame is {get(self, name) -> found, value; set(self, name, value) -> done; names(self) -> list}. Without one, lines
+-- are loaded into the environment of recipes as it is.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -10,8 +10,10 @@ local before
 local function note_globals()
   before = {}
   local environment = core.sys.environment()
-  for name in ("_G _VERSION assert augment bit capl collectgarbage coroutine data error getmetatable ipairs load loadstring math " ..
-    "next nn optim os pairs pcall plot print rawequal rawget rawset require select setmetatable string table tonumber tostring " ..
+  for name in ("_G _VERSION assert augment bit capl collectgarbage coroutine data error getmetatable ipairs load " ..
+    "loadstring math " ..
+    "next nn optim os pairs pcall plot print rawequal rawget rawset require select setmetatable string table " ..
+    "tonumber tostring " ..
     "train type unpack xpcall"):gmatch("%S+") do
     before[name] = rawget(environment, name)
   end

@@ -1,7 +1,8 @@
--- show.lua: a value as the prompt prints it: strings quoted inside tables, tables sorted, aligned and cut, cycles named.
+-- show.lua: a value as the prompt prints it: strings quoted inside tables, tables sorted, aligned and cut, cycles
+-- named.
 --
--- Looks without running code of others: no __index, no __pairs; only __tostring, whose text is made harmless. A text is built
--- twice at most for each table: on one line, and when that does not fit, on lines of its own.
+-- Looks without running code of others: no __index, no __pairs; only __tostring, whose text is made harmless. A text is
+-- built twice at most for each table: on one line, and when that does not fit, on lines of its own.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -62,7 +63,8 @@ end
 local function module_word(m)
   local children = m:children()
   if #children == 0 then return own_text(m) end
-  return ("%s(%d layers, %s parameters)"):format(m.__name or "Module", #children, require("grouped")(m:parameter_count()))
+  return ("%s(%d layers, %s parameters)"):format(m.__name or "Module", #children,
+    require("grouped")(m:parameter_count()))
 end
 
 -- role, text of a value that is no open table; nil for such a table
@@ -174,7 +176,9 @@ local function write_columns(t, n, indent, state, lines)
     end
     lines[#lines + 1] = ("  "):rep(indent + 1) .. table.concat(parts, " "):gsub("%s+$", "")
   end
-  if n > #texts then lines[#lines + 1] = ("  "):rep(indent + 1) .. term.paint("dim", ("%s %d more"):format(term.dots(), n - #texts)) end
+  if n > #texts then
+    lines[#lines + 1] = ("  "):rep(indent + 1) .. term.paint("dim", ("%s %d more"):format(term.dots(), n - #texts))
+  end
   return true
 end
 
@@ -201,7 +205,8 @@ local function write_table(t, indent, state, lines, head)
   if not (n > 8 and write_columns(t, n, indent, state, lines)) then
     for i = 1, math.min(n, state.items) do write(rawget(t, i), indent + 1, state, lines, "", 0) end
     if n > state.items then
-      lines[#lines + 1] = ("  "):rep(indent + 1) .. term.paint("dim", ("%s %d more"):format(term.dots(), n - state.items))
+      lines[#lines + 1] = ("  "):rep(indent + 1)
+        .. term.paint("dim", ("%s %d more"):format(term.dots(), n - state.items))
     end
   end
   write_fields(t, n, indent, state, lines)
@@ -213,7 +218,8 @@ function write(value, indent, state, lines, head, head_columns)
   local comma = indent > 0 and "," or ""
   local room = state.columns - 2 * indent - head_columns - #comma
   local text = inline(value, room, state)
-  if not text and type(value) == "table" and word_of(value, room) == nil and state.depth < MAX_DEPTH and not state.open[value] then
+  if not text and type(value) == "table" and word_of(value, room) == nil and state.depth < MAX_DEPTH
+    and not state.open[value] then
     return write_table(value, indent, state, lines, head)
   end
   if not text then
@@ -229,7 +235,8 @@ local function fit_height(lines, rows)
   local keep = math.max(rows - 4, 6)
   local out = {}
   for i = 1, keep do out[i] = lines[i] end
-  out[keep + 1] = term.paint("dim", ("%s %d lines more; print(x) and x[k] show them"):format(term.dots(), #lines - keep - 1))
+  out[keep + 1] = term.paint("dim",
+    ("%s %d lines more; print(x) and x[k] show them"):format(term.dots(), #lines - keep - 1))
   out[keep + 2] = lines[#lines]
   return out
 end
@@ -259,15 +266,17 @@ function show.value(value)
   if core.is_tensor(value) then return require("repl.show_tensor").text(value) end
   if kind == "function" then return require("repl.names").function_text(value) end
   if kind == "table" and classes.is_module(value) then return require("repl.show_module").text(value) end
-  if kind == "table" and require("repl.names").is_library(value) then return require("repl.names").library_text(value) end
+  if kind == "table" and require("repl.names").is_library(value) then
+    return require("repl.names").library_text(value)
+  end
   if kind == "table" and not has_own_text(value) then return table_text(value) end
   local role, text = word_of(value, 1000)
   if role == "kind" then text = own_text(value) end
   return term.paint(role, text)
 end
 
---- One line about any value, of at most so many columns: for who(). A list of variables runs nothing of theirs, so a text of
--- their own is not asked for.
+--- One line about any value, of at most so many columns: for who(). A list of variables runs nothing of theirs, so a
+-- text of their own is not asked for.
 function show.brief(value, columns)
   value = opened(value)
   local is_object = type(value) == "table" and has_own_text(value) and not classes.is_module(value)

@@ -23,8 +23,8 @@ local function add_lines(module, label, prefix, below, signs, lines)
   lines[#lines + 1] = {prefix .. label, term.plain(text), module:parameter_count()}
   for i, entry in ipairs(children) do
     local last = i == #children
-    add_lines(entry[2], entry[1] .. ": ", below .. (last and signs.last or signs.fork), below .. (last and signs.none or signs.pass), signs,
-      lines)
+    add_lines(entry[2], entry[1] .. ": ", below .. (last and signs.last or signs.fork),
+      below .. (last and signs.none or signs.pass), signs, lines)
   end
 end
 
@@ -65,7 +65,8 @@ function show_module.text(module)
     local count = line[3] ~= "" and line[3] > 0 and grouped(line[3]) or ""
     local gap = (" "):rep(widest - term.width(text) + 2 + number - #count)
     local whole = text:sub(1, #line[1]) == line[1] -- a narrow terminal may have cut its branches
-    local painted = whole and term.paint("dim", line[1]) .. term.paint(i == 1 and "head" or "kind", text:sub(#line[1] + 1)) or text
+    local painted = whole and term.paint("dim", line[1])
+      .. term.paint(i == 1 and "head" or "kind", text:sub(#line[1] + 1)) or text
     out[i] = count == "" and painted or painted .. gap .. term.paint("number", count)
   end
   out[#out + 1] = term.paint("dim", term.cut(("%s parameters, %s"):format(grouped(total), state_of(module)), columns))

@@ -30,7 +30,8 @@ local function on_read(_, name)
   if scope.own[name] ~= nil then return scope.own[name] end
   if type(name) ~= "string" or silent[name] then return nil end
   if locals[name] then
-    warn_once(name, ("'%s' is nil here: a local ends with the line that it was written in; leave `local` off at the prompt"):format(name))
+    warn_once(name, ("'%s' is nil here: a local ends with the line that it was written in; leave `local` off at the " ..
+      "prompt"):format(name))
     return nil
   end
   local like = not told[name] and nearest(name)

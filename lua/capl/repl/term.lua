@@ -17,7 +17,8 @@ function term.size()
   return rows, columns or sys.columns()
 end
 
---- Whether colours are wanted: on a terminal that has them, unless NO_COLOR is set; $CAPL_COLOR = always | never decides.
+--- Whether colours are wanted: on a terminal that has them, unless NO_COLOR is set; $CAPL_COLOR = always | never
+-- decides.
 function term.has_color()
   local asked = env("CAPL_COLOR")
   if asked == "always" or asked == "never" then return asked == "always" end
@@ -28,7 +29,9 @@ end
 function term.color_depth()
   if not term.has_color() then return nil end
   local name, more = env("TERM") or "", env("COLORTERM") or ""
-  if more == "truecolor" or more == "24bit" or name:find("direct", 1, true) or name:find("kitty", 1, true) then return "all" end
+  if more == "truecolor" or more == "24bit" or name:find("direct", 1, true) or name:find("kitty", 1, true) then
+    return "all"
+  end
   return "256"
 end
 
@@ -44,7 +47,8 @@ function term.width(text) return sys.prompt.width(text) end
 --- text without what could steer the terminal.
 function term.plain(text) return sys.prompt.plain(text) end
 
-local codes = {number = "36", string = "32", word = "35", name = "34", kind = "33", dim = "2", warning = "33", error = "31", head = "1"}
+local codes = {number = "36", string = "32", word = "35", name = "34", kind = "33", dim = "2", warning = "33",
+  error = "31", head = "1"}
 
 --- text in the colour of its role, where there are colours.
 function term.paint(role, text)

@@ -87,7 +87,8 @@ function who.print()
   end
   if list[1].bytes > 0 then
     local memory = core.memory()
-    lines[#lines + 1] = term.paint("dim", ("tensors take %s on %s, at most %s so far"):format(bytes_text(memory.live), core.device(),
+    lines[#lines + 1] = term.paint("dim",
+      ("tensors take %s on %s, at most %s so far"):format(bytes_text(memory.live), core.device(),
       bytes_text(memory.peak)))
   end
   core.sys.draw(table.concat(lines, "\n") .. "\n")

@@ -156,7 +156,8 @@ end
 --      columns, rows}
 function compare.runs(a, b)
   local out = {}
-  out.settings, out.equal_settings = differences(facts.all_settings(a.settings), facts.all_settings(b.settings), setting_text)
+  out.settings, out.equal_settings = differences(facts.all_settings(a.settings), facts.all_settings(b.settings),
+    setting_text)
   out.data, out.model = data_of(a, b), plain_differences(a.settings.model, b.settings.model)
   out.machine = plain_differences(a.settings.machine, b.settings.machine)
   out.versions = {a = value.text(a.settings, "version"), b = value.text(b.settings, "version")}

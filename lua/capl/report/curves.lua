@@ -76,8 +76,8 @@ end
 -- ---- learning ----
 
 local shares = {
-  exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true, cer = true,
-  edit_distance_normalised = true, f = true, f1 = true, blanks = true,
+  exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true,
+  cer = true, edit_distance_normalised = true, f = true, f1 = true, blanks = true,
 }
 
 local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
@@ -115,7 +115,8 @@ end
 -- Of texts, these say what the shares of texts and characters say.
 local beside_exact = {confidence = true, cer = true, edit_distance = true, edit_distance_normalised = true}
 
-local no_figure = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true, mape_left_out = true}
+local no_figure = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true,
+  mape_left_out = true}
 
 local function has_curve(key, has_exact)
   if no_figure[key] or key:match("low$") or key:match("high$") then return false end
@@ -155,7 +156,8 @@ local function figure_panels(r, x_key, base)
 end
 
 local function loss_panel(r, x_key, base)
-  local train, val = curves.series(r.points, x_key, "train", "loss"), curves.series(r.evaluations, x_key, "val", "val_loss")
+  local train, val = curves.series(r.points, x_key, "train", "loss"),
+    curves.series(r.evaluations, x_key, "val", "val_loss")
   local plain = curves.series(r.evaluations, x_key, "val, without averages", "plain_val_loss")
   val.style, plain.style = "dots", "dots"
   return base{title = "loss", log = true, series = {train, val, #plain.x > 0 and plain or nil}}
@@ -163,7 +165,8 @@ end
 
 -- Everything else that points of the curve hold as a number, such as the gradient's norm.
 local known = {
-  step = true, images = true, seconds = true, loss = true, lr = true, images_per_s = true, wait = true, epoch = true, position = true,
+  step = true, images = true, seconds = true, loss = true, lr = true, images_per_s = true, wait = true, epoch = true,
+  position = true,
 }
 local function other_panels(r, x_key, base)
   local panels = {}
@@ -217,7 +220,8 @@ end
 --- The learning rate.
 function curves.rate(r)
   local x_key, x_label = curves.x_of(r)
-  return drawn{base_of(r, x_label, x_key){title = "learning rate", zero = true, series = {curves.series(r.points, x_key, "lr", "lr")}}}
+  return drawn{base_of(r, x_label, x_key){title = "learning rate", zero = true,
+    series = {curves.series(r.points, x_key, "lr", "lr")}}}
 end
 
 --- Speed, and how long steps waited for data.
@@ -225,8 +229,10 @@ function curves.speed(r)
   local x_key, x_label = curves.x_of(r)
   local base = base_of(r, x_label, x_key)
   return drawn{
-    base{title = "images per second", zero = true, series = {curves.series(r.points, x_key, "images/s", "images_per_s")}},
-    base{title = "share of time waited for data", percent = true, zero = true, series = {curves.series(r.points, x_key, "wait", "wait")}},
+    base{title = "images per second", zero = true,
+    series = {curves.series(r.points, x_key, "images/s", "images_per_s")}},
+    base{title = "share of time waited for data", percent = true, zero = true,
+    series = {curves.series(r.points, x_key, "wait", "wait")}},
   }
 end
 
@@ -237,7 +243,8 @@ local function watts(x) return ("%.4g W"):format(x) end
 
 -- Charts of the readings: {title, {key, name}…}, each only where the readings hold it.
 local reading_charts = {
-  {"utilization", percent = true, {"utilization", "GPU"}, {"memory_utilization", "its memory"}, {"cpu", "processors, by this run"},
+  {"utilization", percent = true, {"utilization", "GPU"}, {"memory_utilization", "its memory"},
+  {"cpu", "processors, by this run"},
     {"cpu_machine", "by all"}},
   {"memory", format = html.bytes, {"memory_used", "GPU"}, {"rss", "process"}, {"ram_used", "machine"}},
   {"power", format = watts, {"power_w", "GPU"}, {"power_limit_w", "its limit"}, {"cpu_power_w", "processors"}},
@@ -255,7 +262,8 @@ function curves.hardware(r)
         series[#series + 1] = curves.series(r.points, "seconds", entry[2], "monitor", entry[1])
       end
     end
-    panels[#panels + 1] = {title = spec[1], x_label = "seconds", percent = spec.percent, format = spec.format, zero = true, series = series}
+    panels[#panels + 1] = {title = spec[1], x_label = "seconds", percent = spec.percent, format = spec.format,
+      zero = true, series = series}
   end
   return drawn(panels)
 end

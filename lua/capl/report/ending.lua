@@ -1,5 +1,5 @@
--- ending.lua: what every run leaves at its end, however it ends: a result.json with what its switches counted, its page, and
--- error.json when an error ended it.
+-- ending.lua: what every run leaves at its end, however it ends: a result.json with what its switches counted, its
+-- page, and error.json when an error ended it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -72,7 +72,8 @@ function ending.failed(run, err)
   local out = {message = is_ours and err.message or tostring(err), where = is_ours and err.where or nil,
     hint = is_ours and err.hint or nil, step = run.steps, ended_at = core.sys.date(), process = process.this()}
   out.message = out.message .. sync.here()
-  sync.write(run.path .. "/error.json", core.json_encode(out, true) .. "\n") -- on a full disk the error itself is what counts
+  -- on a full disk the error itself is what counts
+  sync.write(run.path .. "/error.json", core.json_encode(out, true) .. "\n")
   write_page(run)
 end
 

@@ -70,11 +70,13 @@ local meanings = {confidence = "mean probability that it gives to what it reads,
 local function figure_tiles(figures, role, out)
   for i, key in ipairs(facts.figure_keys(figures)) do
     local name = ("%s (%s)"):format(curves.name_of(key), role)
-    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), meanings[key] or interval(figures, key))
+    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), meanings[key]
+      or interval(figures, key))
   end
   local merged = value.number(figures, "merged", "exact")
   if merged then
-    out[#out + 1] = tile("", "with look-alikes merged", html.percent(merged), interval(value.table(figures, "merged"), "exact"))
+    out[#out + 1] = tile("", "with look-alikes merged", html.percent(merged),
+      interval(value.table(figures, "merged"), "exact"))
   end
   local n = value.number(figures, "n")
   if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
@@ -105,7 +107,8 @@ end
 local function error_html(r)
   if not r.error then return "" end
   local where = value.text(r.error, "where")
-  return html.fill('<div class="error"><p><strong>It ended with an error:</strong> {where}{message}</p><p class="quiet">{hint}</p></div>',
+  return html.fill('<div class="error"><p><strong>It ended with an error:</strong> {where}{message}</p><p ' ..
+    'class="quiet">{hint}</p></div>',
     {where = where and where .. ": ", message = value.text(r.error, "message"), hint = value.text(r.error, "hint")})
 end
 
@@ -114,12 +117,14 @@ local function expected_html(r)
   local e, lines = value.table(r.result, "expected"), {}
   local text, why = value.text(e, "expected"), value.text(e, "not_judged")
   if not text then return "" end
-  lines[1] = html.fill("<p>The recipe expects {text}{why}.</p>", {text = text, why = why and "; not judged, as that is " .. why})
+  lines[1] = html.fill("<p>The recipe expects {text}{why}.</p>",
+    {text = text, why = why and "; not judged, as that is " .. why})
   for i, v in ipairs(value.table(e, "verdicts")) do
     local measured = value.number(v, "measured")
     local figure = value.text(v, "figure") or ""
     lines[#lines + 1] = i <= 20 and html.fill('<p class="quiet">{what}: <strong>{verdict}</strong>{measured}</p>',
-      {what = value.text(v, "what"), verdict = value.text(v, "verdict"), measured = measured and ", " .. (figure == "seconds"
+      {what = value.text(v, "what"), verdict = value.text(v, "verdict"), measured = measured
+      and ", " .. (figure == "seconds"
         and html.seconds(measured) or shown(figure, measured))}) or nil
   end
   return table.concat(lines)
@@ -139,7 +144,9 @@ end
 function facts.first_loss(r)
   local out = {}
   for i, entry in ipairs(value.table(r.result, "initial_loss")) do
-    if i <= 8 and value.text(entry, "text") then out[#out + 1] = '<p class="quiet">' .. html.text(entry.text) .. "</p>" end
+    if i <= 8 and value.text(entry, "text") then
+      out[#out + 1] = '<p class="quiet">' .. html.text(entry.text) .. "</p>"
+    end
   end
   return table.concat(out)
 end
@@ -153,14 +160,16 @@ function facts.next_html(r)
   elseif model and value.number(facts.figures(r) or {}, "exact") then
     lines[#lines + 1] = ("next  capl predict %s/%s IMAGE.png"):format(r.path, model)
   end
-  return #lines > 0 and "<h3>What to keep, and the next command</h3><pre>" .. html.text(table.concat(lines, "\n")) .. "</pre>" or ""
+  return #lines > 0 and "<h3>What to keep, and the next command</h3><pre>" .. html.text(table.concat(lines, "\n"))
+    .. "</pre>" or ""
 end
 
 -- ---- time ----
 
 local stages = {
   {"load", "waiting for data"}, {"augment", "augmentation"}, {"forward", "forward"}, {"backward", "backward"},
-  {"optimizer", "optimizer"}, {"step", "captured step"}, {"evaluation", "evaluation"}, {"other", "other"}, {"idle", "idle"},
+  {"optimizer", "optimizer"}, {"step", "captured step"}, {"evaluation", "evaluation"}, {"other", "other"},
+  {"idle", "idle"},
 }
 
 --- Where the time went: of the whole run when result.json says so, else the sum of the intervals.
@@ -190,16 +199,18 @@ local readings = {
   {"temperature_c", "GPU temperature", with_unit "°C"}, {"sm_mhz", "SM clock", with_unit "MHz"},
   {"memory_mhz", "memory clock", with_unit "MHz"}, {"throttled", "clocks held down", html.percent},
   {"cpu", "processors, by this run", html.percent}, {"cpu_machine", "processors, by all", html.percent},
-  {"load", "load", html.number}, {"rss", "memory of the process", html.bytes}, {"ram_used", "memory used, by all", html.bytes},
-  {"ram_total", "memory", html.bytes}, {"cpu_mhz", "processor clock", with_unit "MHz"},
-  {"cpu_temperature_c", "processor temperature", with_unit "°C"}, {"cpu_power_w", "power of the processors", with_unit "W"},
+  {"load", "load", html.number}, {"rss", "memory of the process", html.bytes},
+  {"ram_used", "memory used, by all", html.bytes}, {"ram_total", "memory", html.bytes},
+  {"cpu_mhz", "processor clock", with_unit "MHz"}, {"cpu_temperature_c", "processor temperature", with_unit "°C"},
+  {"cpu_power_w", "power of the processors", with_unit "W"},
 }
 
 -- Of the whole run when result.json has it, else of the points that were written.
 local function reading_of(r, key)
   local mean = value.number(r.result, "monitor", key)
   if not mean then return curves.mean(r.points, "monitor", key) end
-  return mean, value.number(r.result, "monitor", "least", key) or mean, value.number(r.result, "monitor", "most", key) or mean
+  return mean, value.number(r.result, "monitor", "least", key) or mean, value.number(r.result, "monitor", "most", key)
+    or mean
 end
 
 function facts.hardware(r)
@@ -250,7 +261,8 @@ function facts.all_settings(settings)
   return out
 end
 
--- What somebody chose for this run comes first, what nobody asked for last; a switch that is off and was left alone is none.
+-- What somebody chose for this run comes first, what nobody asked for last; a switch that is off and was left alone is
+-- none.
 local ranks = {flag = 1, recipe = 3, auto = 4, default = 5}
 
 local function settings_rows(r)
@@ -294,7 +306,8 @@ function facts.switches(r)
   local rows = switch_rows(r)
   if #rows == 0 then return nil end
   local note = limited(rows)
-  return "<p>Each switch of this run counted what it did; one that was asked for and counted nothing would have failed the run.</p>" ..
+  return "<p>Each switch of this run counted what it did; one that was asked for and counted nothing would have " ..
+    "failed the run.</p>" ..
     html.table("switches and what they counted", {{"switch"}, {"count", "n"}, {"of"}, {"why"}}, rows) .. note
 end
 
@@ -302,7 +315,8 @@ end
 local function size_words(d)
   local width, height, channels = value.number(d, "width"), value.number(d, "height"), value.number(d, "channels")
   if not width or not height or width * height == 0 then return nil end
-  return ("%d × %d%s"):format(width, height, channels and (channels == 1 and ", gray" or (", %d channels"):format(channels)) or "")
+  return ("%d × %d%s"):format(width, height, channels
+    and (channels == 1 and ", gray" or (", %d channels"):format(channels)) or "")
 end
 
 local function label_words(d)
@@ -316,8 +330,8 @@ local function data_rows(r)
   for _, role in ipairs(value.keys(value.table(r.settings, "data"))) do
     local d = r.settings.data[role]
     local hash = value.text(d, "hash")
-    rows[#rows + 1] = {role, value.text(d, "source"), value.number(d, "count"), value.number(d, "batch"), size_words(d), label_words(d),
-      hash and {html = '<span class="mono">' .. html.text(hash:sub(1, 16)) .. "</span>"}}
+    rows[#rows + 1] = {role, value.text(d, "source"), value.number(d, "count"), value.number(d, "batch"), size_words(d),
+      label_words(d), hash and {html = '<span class="mono">' .. html.text(hash:sub(1, 16)) .. "</span>"}}
   end
   return rows
 end
@@ -396,9 +410,12 @@ local function stage_rows(r)
   for i, stage in ipairs(value.table(r.result, "stages")) do
     local parts = {}
     for _, key in ipairs(value.keys(value.table(stage))) do
-      if key ~= "name" and key ~= "step" and key ~= "stage" then parts[#parts + 1] = key .. " = " .. facts.plain(stage[key]) end
+      if key ~= "name" and key ~= "step" and key ~= "stage" then
+        parts[#parts + 1] = key .. " = " .. facts.plain(stage[key])
+      end
     end
-    rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), parts[1] and table.concat(parts, ", ")}
+    rows[i] = {value.text(stage, "name") or ("stage " .. i), value.number(stage, "step"), parts[1]
+      and table.concat(parts, ", ")}
   end
   return rows
 end
@@ -418,7 +435,9 @@ function facts.schedule(r, page)
     local columns, kept = facts.filled({{"stage"}, {"from step", "n"}, {"what", "wide"}}, rows)
     out[#out + 1] = "<h3>Stages of the curriculum</h3>" .. html.table("stages", columns, kept)
   end
-  if r.state ~= "finished" then out[#out + 1] = page:file_picture("schedule.png", "The schedule as it was planned") or "" end
+  if r.state ~= "finished" then
+    out[#out + 1] = page:file_picture("schedule.png", "The schedule as it was planned") or ""
+  end
   out[#out + 1] = page:file_picture("curriculum.png", "How the ranges of the augmentation change over the run") or ""
   local text = table.concat(out)
   return text ~= "" and text or nil

@@ -98,7 +98,8 @@ end
 -- ---- state ----
 
 local sentences = {
-  steps = "all steps are done", max_time = "its time box is over", interrupted = "it was interrupted", done = "the recipe came to its end",
+  steps = "all steps are done", max_time = "its time box is over", interrupted = "it was interrupted",
+  done = "the recipe came to its end",
 }
 
 -- An error of an earlier start of this run is over when the run has been started again.
@@ -140,15 +141,16 @@ function folder.check(path)
 end
 
 --- Everything that the files of a run's folder say.
--- in   path; opts: ending = true when it is this process whose run is at its end; brief = true: of a run with a result.json,
---      only the end of metrics.jsonl
--- out  {path, name, settings, result, evaluation (objects, {} when missing), points, evaluations (rows of metrics.jsonl with
---      ascending steps), events, error, step, seconds, state = "running", "finished", "stopped", "failed", "killed" or
---      "unknown", why, notes = what could not be read, files = {name = true}}
+-- in   path; opts: ending = true when it is this process whose run is at its end; brief = true: of a run with a
+--      result.json, only the end of metrics.jsonl
+-- out  {path, name, settings, result, evaluation (objects, {} when missing), points, evaluations (rows of metrics.jsonl
+--      with ascending steps), events, error, step, seconds, state = "running", "finished", "stopped", "failed",
+--      "killed" or "unknown", why, notes = what could not be read, files = {name = true}}
 function folder.read(path, opts)
   path = path:gsub("(.)/+$", "%1")
   folder.check(path)
-  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0, ending = opts and opts.ending}
+  local r = {path = path, name = path:match("([^/]+)$") or path, notes = {}, files = {}, step = 0, ending = opts
+    and opts.ending}
   for _, list in ipairs{"points", "evaluations", "events"} do r[list] = {} end
   for _, part in ipairs{"settings", "result", "evaluation"} do r[part] = read_object(r, part .. ".json") end
   r.brief = opts and opts.brief and r.files["result.json"]

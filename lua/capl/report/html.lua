@@ -15,8 +15,8 @@ local UNKNOWN = "\239\191\189"
 
 local turning = {"\226\128[\170-\174]", "\226\129[\166-\169]"} -- U+202A..U+202E, U+2066..U+2069
 
--- What is no UTF-8 becomes the sign for unknown characters, controls too, also those that turn the direction of what stands around
--- them; at most `most` bytes stay, and whole characters.
+-- What is no UTF-8 becomes the sign for unknown characters, controls too, also those that turn the direction of what
+-- stands around them; at most `most` bytes stay, and whole characters.
 local function clean(text, most)
   text = core.utf8(text):gsub("\194[\128-\159]", UNKNOWN)
   for _, pattern in ipairs(turning) do text = text:gsub(pattern, UNKNOWN) end
@@ -46,12 +46,15 @@ function html.fill(template, values)
   end))
 end
 
---- A table. columns: {{title, class}, …}; rows: lists of cells, each text or {html = …}. caption: for those who do not see.
+--- A table. columns: {{title, class}, …}; rows: lists of cells, each text or {html = …}. caption: for those who do not
+-- see.
 function html.table(caption, columns, rows)
-  local out = {('<div class="scroll" tabindex="0" role="region" aria-label="%s"><table><caption>%s</caption><thead><tr>'):format(
+  local out = {('<div class="scroll" tabindex="0" role="region" ' ..
+    'aria-label="%s"><table><caption>%s</caption><thead><tr>'):format(
     html.text(caption), html.text(caption))}
   for _, column in ipairs(columns) do
-    out[#out + 1] = ('<th scope="col"%s>%s</th>'):format(column[2] and (' class="%s"'):format(column[2]) or "", html.text(column[1]))
+    out[#out + 1] = ('<th scope="col"%s>%s</th>'):format(column[2] and (' class="%s"'):format(column[2]) or "",
+      html.text(column[1]))
   end
   out[#out + 1] = "</tr></thead><tbody>"
   for _, row in ipairs(rows) do out[#out + 1] = html.row(columns, row) end
@@ -63,9 +66,11 @@ function html.row(columns, row)
   local out = {"<tr>"}
   for i, column in ipairs(columns) do
     local cell = row[i]
-    local inner = type(cell) == "table" and cell.html or cell == nil and '<span class="none">–</span>' or html.text(cell)
+    local inner = type(cell) == "table" and cell.html or cell == nil and '<span class="none">–</span>'
+      or html.text(cell)
     local tag = i == 1 and 'th scope="row"' or "td"
-    out[#out + 1] = ("<%s%s>%s</%s>"):format(tag, column[2] and (' class="%s"'):format(column[2]) or "", inner, tag:match("^%a+"))
+    out[#out + 1] = ("<%s%s>%s</%s>"):format(tag, column[2] and (' class="%s"'):format(column[2]) or "", inner,
+      tag:match("^%a+"))
   end
   out[#out + 1] = "</tr>"
   return table.concat(out)

@@ -22,7 +22,8 @@ local SAMPLE_BYTES, CHART_BYTES = 340000, 240000
 local Page = {}
 Page.__index = Page
 
---- An <img> of PNG bytes; nil when the page has no room for it, or when it is no PNG. Samples do not take the room of charts.
+--- An <img> of PNG bytes; nil when the page has no room for it, or when it is no PNG. Samples do not take the room of
+-- charts.
 function Page:picture(bytes, alt, class)
   if bytes:sub(1, 8) ~= "\137PNG\r\n\26\n" then return nil end
   local kind = class == "paper" and "charts" or "samples"
@@ -53,7 +54,8 @@ local function learning(r)
   return charts and facts.first_loss(r) .. charts
 end
 
--- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then (nothing, where there is no word).
+-- In the order of the page: id, title, function(run, page) -> HTML or nil, what is missing then (nothing, where there
+-- is no word).
 local sections = {
   {"outcome", "Outcome", facts.outcome, "no metrics and no steps have been written"},
   {"curves", "Curves", learning, "metrics.jsonl has no points"},
@@ -82,7 +84,8 @@ local function body(r, page)
   end
   for _, text in ipairs(r.notes) do absent[#absent + 1] = text end
   if page.left_out > 0 then
-    absent[#absent + 1] = ("%d picture%s, so that this page stays small"):format(page.left_out, page.left_out > 1 and "s" or "")
+    absent[#absent + 1] = ("%d picture%s, so that this page stays small"):format(page.left_out, page.left_out > 1
+      and "s" or "")
   end
   return shown, absent
 end
@@ -103,8 +106,8 @@ end
 function report.page(r)
   local page = setmetatable({run = r, room = {samples = SAMPLE_BYTES, charts = CHART_BYTES}, left_out = 0}, Page)
   local shown, absent = body(r, page)
-  return shell.page{name = r.name, state = r.state, summary = summary(r), command = value.text(r.settings, "command"), path = r.path,
-    sections = shown, absent = absent}
+  return shell.page{name = r.name, state = r.state, summary = summary(r), command = value.text(r.settings, "command"),
+    path = r.path, sections = shown, absent = absent}
 end
 
 --- Writes the page of the run, or of the sweep, in a folder, whole or not at all.

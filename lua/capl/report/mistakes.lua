@@ -1,4 +1,5 @@
--- mistakes.lua: what a model gets wrong: by position and length, the confusion matrix, the pairs behind it, the worst samples.
+-- mistakes.lua: what a model gets wrong: by position and length, the confusion matrix, the pairs behind it, the worst
+-- samples.
 -- SPDX-License-Identifier: Apache-2.0
 local align = require "meter.align"
 local chart = require "report.chart"
@@ -146,7 +147,8 @@ local function matrix_labels(m, used)
       .. label_text(('x="%.1f" y="%.1f"'):format(edge - 8, middle + 4), m.labels[i], "end")
   end
   out[#out + 1] = ('<text class="axis" x="%d" y="14">read as</text>'):format(edge)
-  out[#out + 1] = ('<text class="axis" transform="translate(13 %d) rotate(-90)">meant</text>'):format(edge + math.min(#used * CELL, 50))
+  out[#out + 1] = ('<text class="axis" transform="translate(13 %d) rotate(-90)">meant</text>'):format(edge
+    + math.min(#used * CELL, 50))
   return table.concat(out)
 end
 
@@ -164,7 +166,8 @@ local function matrix_html(figures)
   measure(m, used)
   local edge = m.edge
   local size = edge + #used * CELL + 1
-  cells[1] = ('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>'):format(edge, edge, #used * CELL, #used * CELL)
+  cells[1] = ('<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>'):format(edge, edge, #used * CELL,
+    #used * CELL)
   for row = 1, #used do
     for column = 1, #used do cells[#cells + 1] = cell(m, used, row, column) end
   end
@@ -210,7 +213,8 @@ end
 local function pairs_html(figures, page)
   local rows = pair_rows(figures, page)
   if #rows == 0 then return nil end
-  return "<h3>Most frequent mistakes</h3>" .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
+  return "<h3>Most frequent mistakes</h3>"
+    .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
 end
 
 -- ---- classes ----

@@ -8,8 +8,8 @@ local ranks = {}
 local MOST = 64 -- rows
 
 local columns = {
-  {"rank", "n"}, {"host"}, {"device"}, {"images/s", "n"}, {"waits for data", "n"}, {"waits for ranks", "n"}, {"exchanges hidden", "n"},
-  {"peak memory", "n"},
+  {"rank", "n"}, {"host"}, {"device"}, {"images/s", "n"}, {"waits for data", "n"}, {"waits for ranks", "n"},
+  {"exchanges hidden", "n"}, {"peak memory", "n"},
 }
 
 local function share(r, key)
@@ -32,8 +32,8 @@ local function slowest_html(list)
     if waited and (not most or waited > most) then most = waited end
   end
   if not slow or most - least < 0.05 then return "" end
-  return html.fill("<p>Rank {rank} waits least for the others ({share}): they wait for it.</p>", {rank = html.number(slow),
-    share = html.percent(least, 1)})
+  return html.fill("<p>Rank {rank} waits least for the others ({share}): they wait for it.</p>",
+    {rank = html.number(slow), share = html.percent(least, 1)})
 end
 
 --- The table of the ranks; nil for a run of one process.
@@ -41,7 +41,8 @@ function ranks.section(r)
   local list, rows = value.table(r.result, "ranks"), {}
   for i, one in ipairs(list) do rows[i] = i <= MOST and row(one) or nil end
   if #rows == 0 then return nil end
-  local more = #list > MOST and html.fill('<p class="quiet">{n} more are left out here.</p>', {n = html.number(#list - MOST)}) or ""
+  local more = #list > MOST and html.fill('<p class="quiet">{n} more are left out here.</p>',
+    {n = html.number(#list - MOST)}) or ""
   return html.table("the ranks of this run", columns, rows) .. more .. slowest_html(list)
 end
 

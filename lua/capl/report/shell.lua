@@ -1,4 +1,5 @@
--- shell.lua: what every page has around its sections: head, title, style, script; for pages of runs also links and what is missing.
+-- shell.lua: what every page has around its sections: head, title, style, script; for pages of runs also links and what
+-- is missing.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -39,22 +40,25 @@ local function absent_html(absent)
   if #absent == 0 then return "" end
   local out = {}
   for i, text in ipairs(absent) do out[i] = "<li>" .. html.text(text) .. "</li>" end
-  return '<section aria-labelledby="h-absent"><h2 id="h-absent">Not in this report</h2><ul class="absent">' .. table.concat(out) ..
+  return '<section aria-labelledby="h-absent"><h2 id="h-absent">Not in this report</h2><ul class="absent">'
+    .. table.concat(out) ..
     "</ul></section>"
 end
 
 --- What is around the sections of a page.
--- in   title; name, state (a word), summary, path of the folder; under_title_html, nav_html, main_html; again: how it is made again
+-- in   title; name, state (a word), summary, path of the folder; under_title_html, nav_html, main_html; again: how it
+--      is made again
 function shell.frame(p)
   return html.fill(frame_template, {
-    title = p.title, name = p.name, state = p.state, summary = p.summary, version = core.version(), date = core.sys.date(),
-    path = p.path, under_title_html = p.under_title_html or "", nav_html = p.nav_html or "", main_html = p.main_html,
-    again = p.again or "", css_html = style.css, script_html = style.script,
+    title = p.title, name = p.name, state = p.state, summary = p.summary, version = core.version(),
+    date = core.sys.date(), path = p.path, under_title_html = p.under_title_html or "", nav_html = p.nav_html or "",
+    main_html = p.main_html, again = p.again or "", css_html = style.css, script_html = style.script,
   })
 end
 
 --- A whole page.
--- in   name, state (a word), summary, path of the folder; command = that made it, or nil; sections = list of {id, title, html};
+-- in   name, state (a word), summary, path of the folder; command = that made it, or nil; sections = list of {id,
+--      title, html};
 --      absent = list of texts: what could not be shown
 function shell.page(p)
   local shown, links = {}, {}
@@ -63,10 +67,11 @@ function shell.page(p)
     links[i] = html.fill('<li><a href="#{id}">{title}</a></li>', {id = s.id, title = s.title})
   end
   return shell.frame{
-    title = ("%s: %s – capl report"):format(p.name, p.state), name = p.name, state = p.state, summary = p.summary, path = p.path,
-    under_title_html = p.command and "<pre>" .. html.text(p.command) .. "</pre>" or "",
+    title = ("%s: %s – capl report"):format(p.name, p.state), name = p.name, state = p.state, summary = p.summary,
+    path = p.path, under_title_html = p.command and "<pre>" .. html.text(p.command) .. "</pre>" or "",
     nav_html = html.fill(nav_template, {links_html = table.concat(links)}),
-    main_html = table.concat(shown, "\n") .. "\n" .. absent_html(p.absent), again = " Make it again: capl report " .. p.path,
+    main_html = table.concat(shown, "\n") .. "\n" .. absent_html(p.absent),
+    again = " Make it again: capl report " .. p.path,
   }
 end
 

@@ -33,7 +33,8 @@ local function exact(a, n, b, m)
   local right = a + b
   local f = log_factorials(n + m)
   local function chance(k)
-    return math.exp(f[n] - f[k] - f[n - k] + f[m] - f[right - k] - f[m - right + k] - f[n + m] + f[right] + f[n + m - right])
+    return math.exp(f[n] - f[k] - f[n - k] + f[m] - f[right - k] - f[m - right + k] - f[n + m] + f[right]
+      + f[n + m - right])
   end
   local seen, sum = chance(a) * (1 + 1e-9), 0
   for k = math.max(0, right - m), math.min(n, right) do
@@ -43,8 +44,8 @@ local function exact(a, n, b, m)
   return math.min(1, sum)
 end
 
---- The chance that two shares differ as much as these when there is no difference: two-sided, the test of two proportions,
--- or Fisher's exact one when the counts are small.
+--- The chance that two shares differ as much as these when there is no difference: two-sided, the test of two
+-- proportions, or Fisher's exact one when the counts are small.
 -- in   a right of n, b right of m; whole numbers
 -- out  p, name of the test
 function statistics.two_shares(a, n, b, m)

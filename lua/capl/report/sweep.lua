@@ -57,11 +57,12 @@ end
 function sweep.page(path)
   local plan, results = read_plan(path), read_results(path)
   rank(results, value.text(plan, "goal"))
-  local about = {path = path, total = total_of(plan, results), file = function(self, name) return self.path .. "/" .. name end}
+  local about = {path = path, total = total_of(plan, results), file = function(self, name)
+    return self.path .. "/" .. name end}
   local fine, text = pcall(page.html, plan, about, results)
   if fine then return text end
-  core.error{code = "format", message = ("the files of the sweep in %s are damaged"):format(path), context = tostring(text),
-    hint = "sweep.json holds the plan, results.jsonl a line for each trial"}
+  core.error{code = "format", message = ("the files of the sweep in %s are damaged"):format(path),
+    context = tostring(text), hint = "sweep.json holds the plan, results.jsonl a line for each trial"}
 end
 
 return sweep

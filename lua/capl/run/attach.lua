@@ -1,9 +1,9 @@
 -- attach.lua: `capl attach`: lets a person into a run between two of its steps: a prompt inside it, then it goes on.
 --
--- A run is held at a point between two steps (of train.fit, of a loop with train.Checkpoint, else behind opt:step). Lines of
--- the client run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as a coroutine,
--- the order is carried out by every rank at the same step, and the line goes on with what came of it. Time for which a run
--- is held does not count.
+-- A run is held at a point between two steps (of train.fit, of a loop with train.Checkpoint, else behind opt:step).
+-- Lines of the client run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as
+-- a coroutine, the order is carried out by every rank at the same step, and the line goes on with what came of it. Time
+-- for which a run is held does not count.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -14,7 +14,8 @@ local process = require "run.process"
 local replay = require "replay"
 
 local attach = {
-  prompt = nil, -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a client gets, of the program
+  -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a client gets, of the program
+  prompt = nil,
 }
 
 local HOLD = 7 * 86400 -- seconds that a signal may wait for the end of a visit, which it ends
@@ -177,7 +178,8 @@ local function open(loop)
   local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
   local scope = attach.prompt().scope
   for name, fn in pairs(words) do scope.own[name] = fn end
-  sys.attach_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid, loop:line()))
+  sys.attach_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid,
+    loop:line()))
   if sync.world() then
     sys.attach_answer("e", ("note: %d ranks: lr, step, save and stop act on all; what else you change is changed on rank 0 alone\n"):format(
       sync.size()))
@@ -210,7 +212,8 @@ local function carry_out(loop, wish)
   visit.back = {value = result}
   if not fine then
     visit.back = {error = {code = core.is_error(result) and result.code or "state", path = false,
-      message = tostring(core.is_error(result) and result.message or result), hint = core.is_error(result) and result.hint or nil}}
+      message = tostring(core.is_error(result) and result.message or result), hint = core.is_error(result)
+      and result.hint or nil}}
   end
 end
 
@@ -284,7 +287,8 @@ end
 --- What those hear who ask which runs there are.
 function attach.describe(run, recipe)
   if not sys.attach_describe then return end
-  sys.attach_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(), here = attach.here})
+  sys.attach_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(),
+    here = attach.here})
 end
 
 --- Lets people into a run from now on: at the end of a step at opt:step, where nobody knows a better point.

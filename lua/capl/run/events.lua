@@ -7,7 +7,8 @@ Events.__index = Events
 
 --- A file of records. folder: where it will lie; its name tells when it was begun, as TensorBoard expects.
 local function new(folder)
-  return setmetatable({path = ("%s/events.out.tfevents.%d.capl"):format(folder, core.sys.time()), bytes = 0, waiting = {}}, Events)
+  return setmetatable({path = ("%s/events.out.tfevents.%d.capl"):format(folder, core.sys.time()), bytes = 0,
+    waiting = {}}, Events)
 end
 
 local skipped = {step = true, seconds = true, images = true, event = true}

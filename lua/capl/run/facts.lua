@@ -17,8 +17,8 @@ function facts.machine()
   local device = core.device()
   local world = sync.world()
   return {ranks = world and world.size, hosts = world and sync.hosts,
-    device = device, backend = core.device_info(device).description, processor = processor(), processors = core.sys.cpus(),
-    threads = core.sys.threads(), assume = core.assume()}
+    device = device, backend = core.device_info(device).description, processor = processor(),
+    processors = core.sys.cpus(), threads = core.sys.threads(), assume = core.assume()}
 end
 
 local function hash_of(source)

@@ -1,6 +1,7 @@
 -- features.lua: what a run was asked for, and how often it really happened.
 --
--- A requested feature whose count is 0 at the end is an error: nobody shall train for months with a switch that does nothing.
+-- A requested feature whose count is 0 at the end is an error: nobody shall train for months with a switch that does
+-- nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -24,8 +25,10 @@ local spec = {
 }
 
 --- Adds a feature.
--- opts name = as the recipe asked for it, such as "ema = 0.999"; what = what is counted, such as "updates of the averages";
---      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not happen;
+-- opts name = as the recipe asked for it, such as "ema = 0.999"; what = what is counted, such as "updates of the
+--      averages";
+--      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not
+--      happen;
 --      of_all = true: each rank counts its own part, and the sum is told
 function Features:add(opts) table.insert(self.list, check.options("run.add_feature", spec, opts)) end
 
@@ -47,7 +50,8 @@ function Features:apart(fn, ...)
   return back(pcall(fn, ...))
 end
 
---- Adds up what the ranks of a world have counted each for itself, at the end; every rank calls it. world: nil for a process alone
+--- Adds up what the ranks of a world have counted each for itself, at the end; every rank calls it. world: nil for a
+-- process alone
 function Features:sum(world)
   local counts, any = {}, false
   for i, f in ipairs(self.list) do
@@ -62,7 +66,8 @@ end
 function Features:counts()
   local out = {}
   for i, f in ipairs(self.list) do
-    out[i] = {name = f.name, what = f.what, count = f.sum or f.count(), explicit = f.explicit and not (f.used and f.used() == false)}
+    out[i] = {name = f.name, what = f.what, count = f.sum or f.count(), explicit = f.explicit
+      and not (f.used and f.used() == false)}
   end
   return out
 end

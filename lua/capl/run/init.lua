@@ -1,7 +1,7 @@
 -- run: a run of a recipe: its settings, loaders and model, what it asked for and what was really in force.
 --
--- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders tell it what they do by
--- the methods of observer.lua. docs/contract.md states when a step and an epoch end.
+-- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders tell it what
+-- they do by the methods of observer.lua. docs/contract.md states when a step and an epoch end.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -23,12 +23,13 @@ local SHOWN = 200 -- bytes of a setting's value that the header shows
 
 local Observer = observer.class
 
--- Fields besides those of an observer. Unset: recipe (its path), text (of it), final_line and final_values (the last line,
--- for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said), kept (the model
--- file to use), in_force ({loop, optimizers}: what train.fit uses, for settings.json), before_batch (function(): called before
--- the recipe gets its first batches), ranks (figures of each rank, at the end), preset (its name), measured (figures that are
--- not in the last line), inspect (function(keys, read): capl.params tells it the settings and ends), figures (names of what an
--- evaluation on val counts, in a check), fitting (options of train.fit), checkpoint (the train.Checkpoint of a custom loop).
+-- Fields besides those of an observer. Unset: recipe (its path), text (of it), final_line and final_values (the last
+-- line, for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said),
+-- kept (the model file to use), in_force ({loop, optimizers}: what train.fit uses, for settings.json), before_batch
+-- (function(): called before the recipe gets its first batches), ranks (figures of each rank, at the end), preset (its
+-- name), measured (figures that are not in the last line), inspect (function(keys, read): capl.params tells it the
+-- settings and ends), figures (names of what an evaluation on val counts, in a check), fitting (options of train.fit),
+-- checkpoint (the train.Checkpoint of a custom loop).
 local defaults = {
   help = false, -- capl.params prints its page and ends
   quiet = false, -- no header, progress or report
@@ -107,7 +108,8 @@ local function brief(value)
   return #text <= SHOWN and text or ("%s… (%d bytes)"):format(text:sub(1, SHOWN), #text)
 end
 
---- Settings of every recipe (params/every.lua) are told when something was chosen or asked for, not when all is as ever.
+--- Settings of every recipe (params/every.lua) are told when something was chosen or asked for, not when all is as
+-- ever.
 local function settings_lines(self)
   local wide, shown, lines = 0, {}, {}
   for _, s in ipairs(self.settings) do
@@ -127,7 +129,8 @@ function Run:set_settings(settings)
   if self.mode == "none" then return end
   add_precision(self)
   self:print(("%s on %s"):format(self.recipe, (core.device())))
-  if core.assume() then self:print("  CAPL_ASSUME=" .. core.assume() .. ": what is chosen follows these facts, for tests") end
+  if core.assume() then self:print("  CAPL_ASSUME=" .. core.assume()
+    .. ": what is chosen follows these facts, for tests") end
   local lines = settings_lines(self)
   if lines ~= "" then self:print(lines) end
 end
@@ -149,7 +152,8 @@ function Run:take_setting(key)
   end
 end
 
---- In what the run computes: as train.fit was called, else the setting precision (docs/contract.md); nil where neither says it.
+--- In what the run computes: as train.fit was called, else the setting precision (docs/contract.md); nil where neither
+-- says it.
 function Run:precision()
   local given = self.fitting and self.fitting.precision or self:setting("precision")
   return given and precision.name(given)
@@ -193,7 +197,8 @@ local function save_settings(self)
   local out = {recipe = self.recipe, started = core.sys.date(), version = core.version(), settings = {},
     command = self:command(self.args),
     loop = self.in_force and self.in_force.loop, optimizers = self.in_force and self.in_force.optimizers,
-    data = facts.data(self.loaders), model = facts.model(self.model), machine = facts.machine(), process = process.this()}
+    data = facts.data(self.loaders), model = facts.model(self.model), machine = facts.machine(),
+    process = process.this()}
   for _, s in ipairs(self.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
   end
@@ -249,7 +254,8 @@ local function check_init_from(self)
   for _, s in ipairs(self.settings) do
     if s.key == "init_from" and not s.read then
       local text = "--init_from=%s: this recipe has a custom training loop, which has not loaded these weights"
-      core.error{code = "value", message = text:format(s.value), hint = "train.load_weights(model, p.init_from) before its first step does"}
+      core.error{code = "value", message = text:format(s.value),
+        hint = "train.load_weights(model, p.init_from) before its first step does"}
     end
   end
 end
@@ -330,7 +336,9 @@ function Run:repeated(batch) self.step_images = self.step_images + batch.count e
 --- Width, height and channels of the images of this run.
 function Run:image_size()
   local shape = self.image_shape
-  if not shape then core.error{code = "state", message = "no loader has given a batch yet, so the image size is unknown"} end
+  if not shape then
+    core.error{code = "state", message = "no loader has given a batch yet, so the image size is unknown"}
+  end
   return shape[4], shape[3], shape[2]
 end
 
@@ -341,14 +349,16 @@ function Run:keep(path) self.kept = path end
 
 -- The line of a meter that counts no texts: its main figure.
 local function final_of(self, main, value, n, extra)
-  self.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, value, n, extra.images_per_s, extra.seconds)
+  self.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, value, n, extra.images_per_s,
+    extra.seconds)
   self.final_values = {[main] = value, n = n, images_per_s = extra.images_per_s, seconds = extra.seconds}
 end
 
 --- The last line: see capl.final.
 function Run:final(result, extra, main)
   if main and main ~= "exact" and result[main] then return final_of(self, main, result[main], result.n or 0, extra) end
-  if type(result) ~= "table" or not result.exact or type(extra) ~= "table" or not extra.images_per_s or not extra.seconds then
+  if type(result) ~= "table" or not result.exact or type(extra) ~= "table" or not extra.images_per_s
+    or not extra.seconds then
     core.error{code = "value", message = "capl.final takes meter:result() and {images_per_s = …, seconds = …}"}
   end
   self.final_line = ("final exact=%.2f [%.2f,%.2f] chars=%.2f n=%d images_per_s=%.0f seconds=%.1f"):format(
@@ -456,7 +466,8 @@ function Run:finish()
   if self.final_line then output.final(self.final_line, self.final_values) end
 end
 
---- The run at work; where no program has begun one, as at the prompt and in a Lua that loaded the library as a module, whoever
+--- The run at work; where no program has begun one, as at the prompt and in a Lua that loaded the library as a module,
+-- whoever
 --- has observed so far becomes one.
 function Run.current()
   local now = observer.current

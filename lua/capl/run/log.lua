@@ -19,18 +19,22 @@ local HELD = 256 -- lines that may wait
 local DEEPEST = 4 -- tables in each other
 local DIGITS = 10 -- of a number: enough for what was measured
 
---- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv, events.out.tfevents.….
+--- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv,
+-- events.out.tfevents.….
 -- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
--- out   log: log:line{step = 10, loss = 0.5, time = {load = 0.1}}, log:flush(), log:state(), log:set_state(state), log:close()
+-- out   log: log:line{step = 10, loss = 0.5, time = {load = 0.1}}, log:flush(), log:state(), log:set_state(state),
+--       log:close()
 -- errs  value: unknown option; io: a file that cannot be written; unsupported: no library for TensorBoard's files
 local function new(opts)
   local o = check.options("train.Log", {{"folder", "string", required = true},
     {"tensorboard", "boolean", "string", default = "auto"}}, opts)
-  local self = setmetatable({folder = o.folder, path = o.folder .. "/metrics.jsonl", waiting = {}, written = core.clock()}, Log)
+  local self = setmetatable({folder = o.folder, path = o.folder .. "/metrics.jsonl", waiting = {},
+    written = core.clock()}, Log)
   if type(o.tensorboard) == "string" and o.tensorboard ~= "auto" then
     check.unknown("train.Log", "tensorboard", o.tensorboard, {"auto", "true", "false"})
   end
-  self.idle = observer.current.mode == "check" or observer.current.mode == "bench" -- files are written by real runs only
+  -- files are written by real runs only
+  self.idle = observer.current.mode == "check" or observer.current.mode == "bench"
   if self.idle then return self end
   if o.tensorboard then self:open_events(o.tensorboard == true) end
   local made, why = core.sys.mkdir(o.folder)
@@ -47,8 +51,8 @@ end
 
 -- ---- lines ----
 
--- What of a table of figures is known: a number that is none is left out like everything that is not known, nil when nothing is
--- left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
+-- What of a table of figures is known: a number that is none is left out like everything that is not known, nil when
+-- nothing is left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
 local function known(values, prefix, flat, level)
   local out
   if level > DEEPEST then
@@ -56,7 +60,9 @@ local function known(values, prefix, flat, level)
       "a table that contains itself?")
   end
   for key, value in pairs(values) do
-    if type(key) ~= "string" then check.fail("train.Log", ("a metric has a name, not the key %s"):format(tostring(key))) end
+    if type(key) ~= "string" then
+      check.fail("train.Log", ("a metric has a name, not the key %s"):format(tostring(key)))
+    end
     if type(value) == "table" then
       value = known(value, prefix .. key .. ".", flat, level + 1)
     elseif value ~= value or value == math.huge or value == -math.huge then

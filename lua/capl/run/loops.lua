@@ -1,7 +1,8 @@
 -- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
 --
--- A loop has run, line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(), tell_held(seconds).
--- That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their own.
+-- A loop has run, line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(),
+-- tell_held(seconds). That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their
+-- own.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -70,7 +71,8 @@ end
 
 function Own:line()
   local loss = self:loss()
-  return ("step %d%s, lr %s"):format(self.run.steps, loss and (", loss %.4f"):format(loss) or "", loops.rate_text(self:lr()))
+  return ("step %d%s, lr %s"):format(self.run.steps, loss and (", loss %.4f"):format(loss) or "",
+    loops.rate_text(self:lr()))
 end
 
 function Own:tell_held(seconds)

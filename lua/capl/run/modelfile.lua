@@ -38,8 +38,8 @@ local function fits(image, facts)
   return false
 end
 
--- The first images of a source as they are, a list of u8 (N,C,H,W), one for each width that they have, narrow ones first;
--- nil when none can be read or the model takes another size.
+-- The first images of a source as they are, a list of u8 (N,C,H,W), one for each width that they have, narrow ones
+-- first; nil when none can be read or the model takes another size.
 local function first_images(source, facts)
   local of_width, count, out = {}, 0, {}
   local each = facts.widths and math.max(1, math.floor(MOST / #facts.widths)) or GOLDEN

@@ -1,7 +1,9 @@
--- mute_ranks.lua: a rank that is not the first says and writes nothing of its own: one run has one folder and one voice.
+-- mute_ranks.lua: a rank that is not the first says and writes nothing of its own: one run has one folder and one
+-- voice.
 --
--- It does all that rank 0 does, so that both take part in whatever needs all ranks; only the last step, the file, is left out,
--- here and not in each of the many places that write one. What a recipe prints is its own affair, and errors are told.
+-- It does all that rank 0 does, so that both take part in whatever needs all ranks; only the last step, the file, is
+-- left out, here and not in each of the many places that write one. What a recipe prints is its own affair, and errors
+-- are told.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -11,13 +13,14 @@ local mute_ranks = {}
 
 -- Functions that write where their first argument says; a rank that is still has written, as far as callers can see.
 local writers = {
-  {"sys", "write"}, {"sys", "append"}, {"sys", "cut"}, {"sys", "mkdir"}, {"sys", "mkdir_new"}, {"sys", "remove"}, {"sys", "lock"},
+  {"sys", "write"}, {"sys", "append"}, {"sys", "cut"}, {"sys", "mkdir"}, {"sys", "mkdir_new"}, {"sys", "remove"},
+  {"sys", "lock"},
 }
 
 -- The same for files of any place: a recipe that saves a model saves it once.
 local savers = {
-  {"data", "png_write"}, {"plot", "lines"}, {"plot", "sheet"}, {"plot", "gallery"}, {"plot", "matrix"}, {"plot", "trials"},
-  {"model_save"}, {"safetensors_save"}, {"checkpoint_save"},
+  {"data", "png_write"}, {"plot", "lines"}, {"plot", "sheet"}, {"plot", "gallery"}, {"plot", "matrix"},
+  {"plot", "trials"}, {"model_save"}, {"safetensors_save"}, {"checkpoint_save"},
 }
 
 -- Whether a path is of the run. Caches of data are a host's own, and are made wherever they are missing.

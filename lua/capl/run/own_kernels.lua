@@ -1,4 +1,5 @@
--- own_kernels.lua: products that cuDNN or cuBLASLt should run and capl's own kernels did: correct, and many times slower.
+-- own_kernels.lua: products that cuDNN or cuBLASLt should run and capl's own kernels did: correct, and many times
+-- slower.
 --
 -- Said before the first step changes a weight, as a warning where a GPU was asked for; and in the report.
 -- SPDX-License-Identifier: Apache-2.0

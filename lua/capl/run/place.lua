@@ -45,7 +45,8 @@ local function try(name, given)
   return {message = core.is_error(got) and got.message or tostring(got), code = core.is_error(got) and got.code or "io"}
 end
 
---- Makes the folder of a run called name, or takes the one that goes on, and lets the recipe write there. Every rank calls it.
+--- Makes the folder of a run called name, or takes the one that goes on, and lets the recipe write there. Every rank
+-- calls it.
 -- in   resumed: {folder =, said = whether the user has named it}; nil: a new run
 function place.settle(run, name, resumed)
   local settled = resumed and {path = resumed.folder, base = resumed.folder}

@@ -27,7 +27,9 @@ end
 function precision_counts.text(counts)
   local parts = {}
   for _, name in ipairs(types) do
-    if counts[name] > 0 then parts[#parts + 1] = ("%d %s product%s"):format(counts[name], name, counts[name] > 1 and "s" or "") end
+    if counts[name] > 0 then
+      parts[#parts + 1] = ("%d %s product%s"):format(counts[name], name, counts[name] > 1 and "s" or "")
+    end
   end
   return parts[1] and table.concat(parts, ", ")
 end
@@ -54,7 +56,8 @@ function precision_counts.check(precision, before)
   if counts[precision] ~= 0 or not (precision ~= "fp32" or precision_counts.text(counts)) then return end
   local instead = precision_counts.text(counts)
   core.error{code = "state", hint = hint(precision, counts),
-    message = ("precision = %s was requested, but no matmul or convolution of the first step used it%s; no weight has been changed"):format(
+    message = ("precision = %s was requested, but no matmul or convolution of the first step used it%s; no weight " ..
+    "has been changed"):format(
       precision, instead and (" (it ran %s)"):format(instead) or "")}
 end
 

@@ -1,7 +1,9 @@
--- preflight.lua: before the first batch: whether all ranks are about to do the same, and how fast they and their links are.
+-- preflight.lua: before the first batch: whether all ranks are about to do the same, and how fast they and their links
+-- are.
 --
--- Everything that would part the ranks later, or spoil the weights without a word, is found in one exchange: another capl, another
--- recipe, other settings, devices, types, data, numbers of batches, another model. The rest is measured, in tens of milliseconds.
+-- Everything that would part the ranks later, or spoil the weights without a word, is found in one exchange: another
+-- capl, another recipe, other settings, devices, types, data, numbers of batches, another model. The rest is measured,
+-- in tens of milliseconds.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -26,8 +28,8 @@ local function ranks_of(loader) return loader.ranks and loader:ranks() or 1 end
 
 local function loader_facts(entry)
   local loader, shared = entry.loader, ranks_of(entry.loader) > 1
-  return {role = entry.role, batch = loader.batch, batches = entry.role == "train" and loader:batches() or nil, shared = shared,
-    rank = shared and loader.low.rank or nil, samples = shared and loader:all_samples() or nil,
+  return {role = entry.role, batch = loader.batch, batches = entry.role == "train" and loader:batches() or nil,
+    shared = shared, rank = shared and loader.low.rank or nil, samples = shared and loader:all_samples() or nil,
     hash = shared and hash_of(loader.source) or nil}
 end
 
@@ -53,7 +55,8 @@ end
 local function own_facts(run)
   local kind = run:precision() or precision.name("auto")
   local out = {host = require("dist").world().host, version = core.version(), recipe = core.sha256(run.text or ""),
-    device = core.device():match("^%a+"), precision = kind, settings = settings_facts(run), model = model_facts(run.model), loaders = {}}
+    device = core.device():match("^%a+"), precision = kind, settings = settings_facts(run),
+    model = model_facts(run.model), loaders = {}}
   for i, entry in ipairs(run.loaders) do out.loaders[i] = loader_facts(entry) end
   return out
 end
@@ -65,12 +68,17 @@ local function short(hash) return hash and hash:sub(1, 12) or "none" end
 -- -> what, this rank's value, rank 0's value, what helps; nil when they are alike
 local function loaders_differ(one, first)
   if #one.loaders ~= #first.loaders then
-    return "has other loaders", #one.loaders, #first.loaders, "every rank makes the same loaders: let none of them depend on the rank"
+    return "has other loaders", #one.loaders, #first.loaders,
+      "every rank makes the same loaders: let none of them depend on the rank"
   end
   for i, a in ipairs(one.loaders) do
     local b = first.loaders[i]
-    if a.role ~= b.role then return "has another loader", a.role, b.role, "every rank makes the same loaders in the same order" end
-    if a.batch ~= b.batch then return ("has another %s batch size"):format(a.role), a.batch, b.batch, "give the same batch on all ranks" end
+    if a.role ~= b.role then
+      return "has another loader", a.role, b.role, "every rank makes the same loaders in the same order"
+    end
+    if a.batch ~= b.batch then
+      return ("has another %s batch size"):format(a.role), a.batch, b.batch, "give the same batch on all ranks"
+    end
     if a.hash ~= b.hash or a.samples ~= b.samples then
       local what = ("has other %s data"):format(a.role)
       local text = "%d samples, hash %s"
@@ -91,7 +99,9 @@ local function settings_differ(one, first)
   end
   for key in pairs(keys) do
     local a, b = one.settings[key], first.settings[key]
-    if a ~= b then return "has another setting " .. key, a or "none", b or "none", "start all ranks with the same arguments" end
+    if a ~= b then
+      return "has another setting " .. key, a or "none", b or "none", "start all ranks with the same arguments"
+    end
   end
 end
 
@@ -103,16 +113,19 @@ local function difference(one, first)
     function() return simple("version", "runs another capl", "install one version on all hosts") end,
     function()
       if one.recipe ~= first.recipe then
-        return "runs another text of the recipe", "sha256 " .. short(one.recipe), "sha256 " .. short(first.recipe), "copy it to all hosts"
+        return "runs another text of the recipe", "sha256 " .. short(one.recipe), "sha256 " .. short(first.recipe),
+          "copy it to all hosts"
       end
     end,
-    function() return simple("device", "computes on another kind of device", "--device= names one that all hosts have") end,
+    function() return simple("device", "computes on another kind of device", "--device= names one that all hosts have")
+    end,
     function() return simple("precision", "computes in another type", "--precision= names one that all hosts have") end,
     function() return settings_differ(one, first) end, function() return loaders_differ(one, first) end,
     function()
       if (one.model or {}).shapes ~= (first.model or {}).shapes then
         return "trains another model", ("%d parameters"):format(one.model and one.model.parameters or 0),
-          ("%d parameters"):format(first.model and first.model.parameters or 0), "let nothing of the model depend on the rank"
+          ("%d parameters"):format(first.model and first.model.parameters or 0),
+          "let nothing of the model depend on the rank"
       end
     end,
   }
@@ -152,7 +165,8 @@ end
 local function warn_unshared(run, all)
   for _, loader in ipairs(all[1].loaders) do
     if loader.role == "train" and not loader.shared then
-      run:print(("warning: the train loader is not sharded (shard = false): each of the %d ranks reads all of it, and a step may see " ..
+      run:print(("warning: the train loader is not sharded (shard = false): each of the %d ranks reads all of it, " ..
+        "and a step may see " ..
         "the same images several times"):format(#all))
     end
   end
@@ -211,10 +225,11 @@ end
 function preflight.lines(t)
   local rank, times = slowest_of(t.compute)
   local n = count_of(t.hosts)
-  local lines = {("ranks %d on %d host%s (%s): all-reduce %.1f GB/s, slowest rank %d (%.2fx)"):format(#t.hosts, n, n == 1 and "" or "s",
-    t.backend, t.bandwidth / 1e9, rank, times)}
+  local lines = {("ranks %d on %d host%s (%s): all-reduce %.1f GB/s, slowest rank %d (%.2fx)"):format(#t.hosts, n,
+    n == 1 and "" or "s", t.backend, t.bandwidth / 1e9, rank, times)}
   if times > SLOW then
-    lines[2] = ("note: rank %d (host %s) takes %.1f times as long to compute as the fastest rank, and every step waits for it"):format(
+    lines[2] = ("note: rank %d (host %s) takes %.1f times as long to compute as the fastest rank, and every step " ..
+      "waits for it"):format(
       rank, t.hosts[rank + 1], times)
   end
   return lines
@@ -222,7 +237,8 @@ end
 
 local function measure(world)
   local compute, link = compute_probe(world.device), link_probe(world)
-  local all, out = world:gather{compute = compute, link = link, host = world.host}, {compute = {}, hosts = {}, backend = world.backend}
+  local all, out = world:gather{compute = compute, link = link, host = world.host},
+    {compute = {}, hosts = {}, backend = world.backend}
   for i, one in ipairs(all) do
     out.compute[i], out.hosts[i] = one.compute, one.host
     out.bandwidth = math.min(out.bandwidth or math.huge, BYTES / one.link)
@@ -230,7 +246,9 @@ local function measure(world)
   return out
 end
 
-local function size_text(bytes) return bytes < 1e6 and ("%.1f kB"):format(bytes / 1e3) or ("%.1f MB"):format(bytes / 1e6) end
+local function size_text(bytes)
+  return bytes < 1e6 and ("%.1f kB"):format(bytes / 1e3) or ("%.1f MB"):format(bytes / 1e6)
+end
 
 --- Compares and measures, once; every rank calls it at the same place. Raises where ranks differ.
 function preflight.check(run)

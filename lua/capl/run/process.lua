@@ -8,8 +8,9 @@ local process = {}
 
 local DYING = 0.4 -- seconds that a process may take to end
 
--- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has ended,
--- and that nobody has asked how, is gone. In the sandbox others cannot be seen: there the lock of a folder alone tells.
+-- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has
+-- ended, and that nobody has asked how, is gone. In the sandbox others cannot be seen: there the lock of a folder alone
+-- tells.
 local function started(pid)
   local seen, stat = pcall(core.sys.read, ("/proc/%s/stat"):format(pid))
   if not seen or not stat then return nil end
@@ -47,7 +48,9 @@ end
 -- out  nil, or who has it: "process 17", "another process"
 function process.take(folder, other)
   local began = core.clock()
-  local function is_free() return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other)) end
+  local function is_free()
+    return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other))
+  end
   while not is_free() do
     if core.clock() - began > DYING then
       return process.alive(other) and ("process %d"):format(other.pid) or "another process"

@@ -1,7 +1,7 @@
 -- progress.lua: how far training is: one line at the bottom of a terminal, or a line every few seconds elsewhere.
 --
--- The loss is read only when it is shown, and without waiting: the line is drawn when the number has arrived, on a GPU a
--- step or two later.
+-- The loss is read only when it is shown, and without waiting: the line is drawn when the number has arrived, on a GPU
+-- a step or two later.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -88,29 +88,32 @@ end
 local function memory_text(f)
   local all = f.ranks
   if all then
-    return ("%.0f to %.0f MB a rank, peak %.0f MB (rank %d)%s"):format(all.least / 1e6, all.most / 1e6, all.peak / 1e6, all.rank, f.where)
+    return ("%.0f to %.0f MB a rank, peak %.0f MB (rank %d)%s"):format(all.least / 1e6, all.most / 1e6, all.peak / 1e6,
+      all.rank, f.where)
   end
   return ("%.0f MB, peak %.0f MB%s"):format(f.memory / 1e6, f.peak_memory / 1e6, f.where)
 end
 
 local function plain_line(f)
   return ("step %6d%s  loss %.4f  lr %-7s  %5.0f images/s  waits %.0f %%  left %s  %s"):format(
-    f.step, f.steps and "/" .. f.steps or "", f.loss, rate_text(f.lr), f.rate, 100 * f.wait, duration(f.left), memory_text(f))
+    f.step, f.steps and "/" .. f.steps or "", f.loss, rate_text(f.lr), f.rate, 100 * f.wait, duration(f.left),
+    memory_text(f))
 end
 
 -- Parts of the live line, the least important last; those that do not fit the terminal are left out.
 local function live_parts(f)
   return {
-    ("%3.0f %%"):format(math.floor(100 * f.position)), ("left %5s"):format(duration(f.left)), ("loss %.3f"):format(f.loss),
-    ("%4.0f images/s"):format(f.rate), f.note or "", ("step %4d%s"):format(f.step, f.steps and "/" .. f.steps or ""),
-    ("lr %s"):format(rate_text(f.lr)), ("waits %.0f %%"):format(100 * f.wait), memory_text(f),
+    ("%3.0f %%"):format(math.floor(100 * f.position)), ("left %5s"):format(duration(f.left)),
+    ("loss %.3f"):format(f.loss), ("%4.0f images/s"):format(f.rate), f.note or "",
+    ("step %4d%s"):format(f.step, f.steps and "/" .. f.steps or ""), ("lr %s"):format(rate_text(f.lr)),
+    ("waits %.0f %%"):format(100 * f.wait), memory_text(f),
   }
 end
 
 -- The same for programs.
 local function object(f)
-  return {progress = f.position, step = f.step, steps = f.steps, loss = f.loss, lr = f.lr, images_per_s = f.rate, wait = f.wait,
-    left_seconds = f.left, memory_bytes = f.memory, peak_memory_bytes = f.peak_memory, ranks = f.ranks}
+  return {progress = f.position, step = f.step, steps = f.steps, loss = f.loss, lr = f.lr, images_per_s = f.rate,
+    wait = f.wait, left_seconds = f.left, memory_bytes = f.memory, peak_memory_bytes = f.peak_memory, ranks = f.ranks}
 end
 
 local BAR = 20
@@ -130,7 +133,8 @@ local function live_line(self, f)
   return self.done:rep(filled) .. self.todo:rep(bar - filled) .. "  " .. table.concat(parts, "  ")
 end
 
--- Images per second and the share of waiting for data of the last five to ten seconds, so that a slow start is forgotten.
+-- Images per second and the share of waiting for data of the last five to ten seconds, so that a slow start is
+-- forgotten.
 function progress:recent(now)
   local seconds, wait = math.max(now - self.from, 1e-9), self.run:waited()
   local rate = (self.images - self.from_images) / seconds

@@ -10,7 +10,8 @@ local public = {}
 function public.final(result, extra, main) Run.current():final(result, extra, main) end
 
 --- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files
---- of two runs never mix. In a world of several ranks the first of them makes it, and all have it by their first loader.
+--- of two runs never mix. In a world of several ranks the first of them makes it, and all have it by their first
+-- loader.
 --- A command that leaves no run (check, bench …) gives one in the recipe's temporary files.
 function public.folder() return Run.current():folder() end
 

@@ -1,4 +1,5 @@
--- ranks.lua: what each rank of a run has done and taken: its speed, its memory, what it waited for. Told at the end of the run.
+-- ranks.lua: what each rank of a run has done and taken: its speed, its memory, what it waited for. Told at the end of
+-- the run.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,8 +10,8 @@ local ranks = {}
 local SHOWN = 8 -- ranks that have a line; of more, the slowest ones
 
 -- A run has rank_since: where the first step ended, which makes plans: {images, data, busy, waited}
--- rank_last: clock at the end of the last step, or of what came between two; rank_spent: seconds of the steps since then,
--- evaluations not counted.
+-- rank_last: clock at the end of the last step, or of what came between two; rank_spent: seconds of the steps since
+-- then, evaluations not counted.
 
 local function images(run)
   local count = 0
@@ -59,13 +60,15 @@ local function own(run, world)
   out.waited_for_data = math.min(1, (at.data - since.data) / seconds)
   local busy, waited = at.busy - since.busy, at.waited - since.waited
   if busy > 0 then out.overlap = math.max(0, 1 - waited / busy) end
-  if busy > 0 or world.backend ~= "nccl" then out.waited_for_ranks = math.min(1, waited / seconds) end -- recorded steps have no clock
+  -- recorded steps have no clock
+  if busy > 0 or world.backend ~= "nccl" then out.waited_for_ranks = math.min(1, waited / seconds) end
   return out
 end
 
 local function percent(x) return ("%.0f %%"):format(100 * x) end
 
---- "rank 1 (host b, cuda:1): 812 images/s, waits 1 % for data and 4 % for other ranks, 71 % of its exchanges hidden, peak memory 5120 MB"
+--- "rank 1 (host b, cuda:1): 812 images/s, waits 1 % for data and 4 % for other ranks, 71 % of its exchanges hidden,
+-- peak memory 5120 MB"
 function ranks.line(r)
   local parts = {}
   if r.images_per_s == 0 then -- nothing came from a loader
@@ -73,7 +76,8 @@ function ranks.line(r)
   elseif r.images_per_s then
     parts[1] = ("%.0f images/s"):format(r.images_per_s)
     parts[2] = ("waits %s for data"):format(percent(r.waited_for_data))
-    if r.waited_for_ranks then parts[2] = ("%s and %s for other ranks"):format(parts[2], percent(r.waited_for_ranks)) end
+    if r.waited_for_ranks then parts[2] = ("%s and %s for other ranks"):format(parts[2], percent(r.waited_for_ranks))
+      end
   end
   if r.overlap then parts[#parts + 1] = percent(r.overlap) .. " of its exchanges hidden" end
   parts[#parts + 1] = ("peak memory %.0f MB"):format(r.memory / 1e6)

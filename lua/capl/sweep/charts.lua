@@ -24,8 +24,8 @@ local function numbers_panel(s, key)
   table.sort(list, function(a, b) return a[1] < b[1] end)
   local series = {name = s.metric, x = {}, y = {}, style = "points"}
   for i, pair in ipairs(list) do series.x[i], series.y[i] = pair[1], pair[2] end
-  return chart.lines{title = ("%s over %s"):format(s.metric, key), x_label = key, x_log = true, percent = is_share(s) or nil,
-    series = {series}}
+  return chart.lines{title = ("%s over %s"):format(s.metric, key), x_label = key, x_log = true, percent = is_share(s)
+    or nil, series = {series}}
 end
 
 local function words_bars(s, key)
@@ -62,7 +62,8 @@ local function best_curves(s)
       series[#series + 1] = found
     end
   end
-  return chart.lines{title = ("%s of the best trials"):format(s.metric), x_label = x_label, percent = is_share(s) or nil, series = series}
+  return chart.lines{title = ("%s of the best trials"):format(s.metric), x_label = x_label, percent = is_share(s)
+    or nil, series = series}
 end
 
 -- Of a trial that continued from rung to rung, only the last result.

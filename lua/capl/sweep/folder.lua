@@ -1,4 +1,5 @@
--- folder.lua: the files of a sweep: sweep.json (the plan), results.jsonl (a line for each trial that ended), results.csv.
+-- folder.lua: the files of a sweep: sweep.json (the plan), results.jsonl (a line for each trial that ended),
+-- results.csv.
 --
 -- A trial's own files are those of any run, in the folder trial-001 and so on. What is here is all that --resume knows.
 -- SPDX-License-Identifier: Apache-2.0
@@ -63,13 +64,14 @@ function Folder:add(result)
   must(core.sys.append(self:file("results.jsonl"), core.json_encode(result) .. "\n"))
 end
 
-local plan_types = {recipe = "string", metric = "string", goal = "string", kind = "string", device = "string", started = "string",
-  version = "string", args = "table", keys = "table", trials = "table", rungs = "table", jobs = "number", threads = "number"}
+local plan_types = {recipe = "string", metric = "string", goal = "string", kind = "string", device = "string",
+  started = "string", version = "string", args = "table", keys = "table", trials = "table", rungs = "table",
+  jobs = "number", threads = "number"}
 local result_types = {trial = "number", rung = "number", settings = "table", status = "string", seconds = "number",
   folder = "string", command = "string"}
-local result_may_have = {step = "number", steps = "number", n = "number", low = "number", high = "number", images = "number",
-  images_per_s = "number", peak_memory_bytes = "number", parameters = "number", error = "string", mode = "string",
-  val_hash = "string"}
+local result_may_have = {step = "number", steps = "number", n = "number", low = "number", high = "number",
+  images = "number", images_per_s = "number", peak_memory_bytes = "number", parameters = "number", error = "string",
+  mode = "string", val_hash = "string"}
 
 -- Whether a value is an object that has what others will look for. may_have: what need not be there
 local function is_like(value, types, may_have)
@@ -100,8 +102,8 @@ local function open(path)
   local text = core.sys.read(path .. "/sweep.json")
   local fine, plan = pcall(core.json_decode, text or "")
   if not fine or not is_like(plan, plan_types) then
-    core.error{code = "io", message = ("%s holds no sweep%s"):format(path, text and ": its sweep.json is damaged" or ""),
-      hint = "it is a folder that capl sweep has made, such as runs/sweep-captcha"}
+    core.error{code = "io", message = ("%s holds no sweep%s"):format(path, text and ": its sweep.json is damaged"
+      or ""), hint = "it is a folder that capl sweep has made, such as runs/sweep-captcha"}
   end
   local self = setmetatable({path = path, results = read_results(path .. "/results.jsonl")}, Folder)
   if #self.results > 0 then -- without lines that were cut
@@ -136,7 +138,8 @@ end
 
 local function cell(value)
   if value == nil then return "" end
-  local text = type(value) == "number" and (value % 1 == 0 and ("%.0f"):format(value) or ("%.10g"):format(value)) or tostring(value)
+  local text = type(value) == "number" and (value % 1 == 0 and ("%.0f"):format(value) or ("%.10g"):format(value))
+    or tostring(value)
   if text:find('[",\n\r]') then return '"' .. text:gsub('"', '""') .. '"' end
   return text
 end
@@ -145,8 +148,8 @@ end
 function Folder:save_csv(keys, metric, results)
   local columns = {"trial", "rung"}
   for _, key in ipairs(keys) do columns[#columns + 1] = key end
-  for _, name in ipairs{metric, "low", "high", "n", "step", "status", "seconds", "images_per_s", "peak_memory_bytes", "parameters",
-    "mode", "folder", "error"} do columns[#columns + 1] = name end
+  for _, name in ipairs{metric, "low", "high", "n", "step", "status", "seconds", "images_per_s", "peak_memory_bytes",
+    "parameters", "mode", "folder", "error"} do columns[#columns + 1] = name end
   local lines = {table.concat(columns, ",")}
   for _, r in ipairs(results) do
     local row = {}

@@ -1,7 +1,7 @@
 -- sweep: many runs of one recipe with other settings, side by side, and which of them is best on the val images.
 --
--- A plan (what is tried, chosen by what, run how) makes rungs of entries; each entry is one trial, a run like any other.
--- Successive halving has several rungs: all begin with a small budget, the best go on with more of it.
+-- A plan (what is tried, chosen by what, run how) makes rungs of entries; each entry is one trial, a run like any
+-- other. Successive halving has several rungs: all begin with a small budget, the best go on with more of it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -22,12 +22,14 @@ local function key_of(entry) return ("%d/%d"):format(entry.trial, entry.rung) en
 
 --- plan: see cli/sweep.lua; folder: of sweep/folder.lua, with results of an earlier part
 local function new(plan, folder)
-  local self = setmetatable({plan = plan, folder = folder, done = {}, again = {}, looked = 0, started = core.clock()}, Sweep)
+  local self = setmetatable({plan = plan, folder = folder, done = {}, again = {}, looked = 0, started = core.clock()},
+    Sweep)
   for _, result in ipairs(folder.results) do self.done[key_of(result)] = result end
   self.pool = pool.new{
     jobs = plan.jobs, threads = plan.threads, memory = core.sys.memory_available, limit = plan.memory,
     card = plan.device:match("^cuda") and function() return core.memory(plan.device).card_free end or nil,
-    settled = function(job) return metric.names(job.folder) ~= nil or core.sys.kind(job.folder .. "/metrics.jsonl") == "file" end,
+    settled = function(job) return metric.names(job.folder) ~= nil
+    or core.sys.kind(job.folder .. "/metrics.jsonl") == "file" end,
   }
   return self
 end
@@ -71,7 +73,8 @@ end
 -- What cannot go on (its recipe saves no state, a file is damaged) begins anew, once.
 function Sweep:begins_anew(job, status)
   if not job.resumed or status == 0 then return false end
-  say(("trial %3d  was not resumed from its checkpoint and starts again: %s"):format(job.entry.trial, trial.last_words(job.log)))
+  say(("trial %3d  was not resumed from its checkpoint and starts again: %s"):format(job.entry.trial,
+    trial.last_words(job.log)))
   job.entry.anew = true
   table.insert(self.again, job.entry)
   return true
@@ -153,8 +156,8 @@ function Sweep:rungs()
   self.before = #self.folder.results
   for rung, about in ipairs(self.plan.rungs) do
     if #self.plan.rungs > 1 then
-      say(("rung %d of %d: %d trial%s with %s=%s"):format(rung, #self.plan.rungs, about.trials, about.trials == 1 and "" or "s",
-        self.plan.budget, about.budget))
+      say(("rung %d of %d: %d trial%s with %s=%s"):format(rung, #self.plan.rungs, about.trials, about.trials == 1 and ""
+        or "s", self.plan.budget, about.budget))
     end
     self:run_entries(self:entries(rung), total_of(self.plan))
   end
@@ -189,19 +192,25 @@ function Sweep:report()
   local best, failed = ranked[1], 0
   for _, result in ipairs(ranked) do failed = failed + (result.status == "failed" and 1 or 0) end
   if not best or best.status == "failed" then
-    core.error{code = "state", message = ("all %d trials failed: %s"):format(#ranked, best and best.error or "none ran"),
-      hint = "what they printed is in " .. self.folder.path .. "/trial-*.log"}
+    core.error{code = "state", message = ("all %d trials failed: %s"):format(#ranked, best and best.error
+      or "none ran"), hint = "what they printed is in " .. self.folder.path .. "/trial-*.log"}
   end
-  if failed > 0 then say(("%d of %d trials failed; what they printed is in %s/trial-*.log"):format(failed, #ranked, self.folder.path)) end
+  if failed > 0 then
+    say(("%d of %d trials failed; what they printed is in %s/trial-*.log"):format(failed, #ranked, self.folder.path))
+  end
   for _, line in ipairs(show.unlike(self.plan, ranked)) do say(line) end
-  if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak / 1e6)) end
+  if self.pool.waits > 0 then say(("note: trials waited for memory; one takes up to %.0f MB"):format(self.pool.peak
+    / 1e6)) end
   local doubt = not show.none_better(self.plan, ranked) and show.doubt(self.plan, ranked)
   if doubt then say(doubt) end
   say(("results: %s/report.html, results.csv"):format(self.folder.path))
   local none = show.none_better(self.plan, ranked)
   if none then return self:report_none(none) end
-  say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value), best.folder))
-  if self.plan.carry then say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures") end
+  say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value),
+    best.folder))
+  if self.plan.carry then
+    say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures")
+  end
   say(("next: %s"):format(best.command))
   return 0
 end
@@ -217,7 +226,8 @@ function Sweep:run()
   if how == "error" then error(err, 0) end
   self:draw()
   say(("stopped with %d of %d trials done%s; continue with: %s"):format(#self.folder.results, total_of(self.plan),
-    running > 0 and (", %d were running"):format(running) or "", shell.command{self.plan.program, "sweep", "--resume", self.folder.path}))
+    running > 0 and (", %d were running"):format(running) or "",
+    shell.command{self.plan.program, "sweep", "--resume", self.folder.path}))
   core.sys.stop()
 end
 

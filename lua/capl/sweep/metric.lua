@@ -26,7 +26,8 @@ function metric.check(name)
       "a selection by them would bias the test; use --metric=val_exact or another metric of the val loader")
   end
   if not name:match("^val_[%w_@%.]+$") or is_aside(name) then
-    core.fail(("--metric=%s is no metric of an evaluation on val images"):format(name), "such as val_exact, val_chars or val_loss")
+    core.fail(("--metric=%s is no metric of an evaluation on val images"):format(name),
+      "such as val_exact, val_chars or val_loss")
   end
 end
 
@@ -67,7 +68,8 @@ function metric.check_names(name, all)
     if not is_aside(known) then names[#names + 1] = known end
   end
   local near = core.nearest(name, names)
-  core.fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near and ("; did you mean %s?"):format(near) or ""))
+  core.fail(("--metric=%s: the runs have %s%s"):format(name, table.concat(names, ", "), near
+    and ("; did you mean %s?"):format(near) or ""))
 end
 
 --- The best evaluation of a run by a figure -> its row {step, seconds, …}, and the row of the last training point.

@@ -45,9 +45,10 @@ local function best_html(plan, results)
   local doubt = show.doubt(plan, results)
   if doubt then notes[#notes + 1] = "<p>" .. html.text(doubt) .. "</p>" end
   local range = interval(plan, best)
-  return html.fill(best_template, {trial = best.trial, metric = plan.metric, value = show.value(plan.metric, best.value),
-    interval = range ~= "" and (" (95 %% interval %s)"):format(range) or "", settings = show.settings(plan.keys, best.settings),
-    command = best.command, notes_html = table.concat(notes)})
+  return html.fill(best_template,
+    {trial = best.trial, metric = plan.metric, value = show.value(plan.metric, best.value), interval = range ~= ""
+    and (" (95 %% interval %s)"):format(range) or "", settings = show.settings(plan.keys, best.settings),
+      command = best.command, notes_html = table.concat(notes)})
 end
 
 -- Means over seeds, if several were tried.
@@ -64,7 +65,9 @@ local function columns_of(plan)
   local columns = {{"trial", "n"}}
   for _, key in ipairs(plan.keys) do columns[#columns + 1] = {key, "n"} end
   if plan.kind == "halving" then columns[#columns + 1] = {plan.budget, "n"} end
-  for _, name in ipairs{plan.metric, "95 % interval", "at step", "time", "memory"} do columns[#columns + 1] = {name, "n"} end
+  for _, name in ipairs{plan.metric, "95 % interval", "at step", "time", "memory"} do
+    columns[#columns + 1] = {name, "n"}
+  end
   columns[#columns + 1] = {"what went wrong", "wide"}
   return columns
 end
@@ -93,8 +96,9 @@ local function table_html(plan, folder, results)
 end
 
 local function summary(plan, folder, results)
-  local parts = {plan.recipe, ("%d of %d trials (%s)"):format(#results, folder.total, plan.kind), "started " .. plan.started,
-    ("%d at a time, %d thread%s each"):format(plan.jobs, plan.threads, plan.threads == 1 and "" or "s")}
+  local parts = {plan.recipe, ("%d of %d trials (%s)"):format(#results, folder.total, plan.kind),
+    "started " .. plan.started, ("%d at a time, %d thread%s each"):format(plan.jobs, plan.threads, plan.threads == 1
+    and "" or "s")}
   local mode
   for _, r in ipairs(results) do mode = mode or r.mode end
   parts[#parts + 1] = mode

@@ -1,7 +1,8 @@
 -- pool.lua: runs trials side by side, each in a process of its own, as many as cores and memory allow.
 --
 -- The first trial runs alone until it has shown how much memory it wants: its peak after the first point of its curve.
--- From then on a trial starts when there is a free slot and memory for one more beside what the running ones may still take.
+-- From then on a trial starts when there is a free slot and memory for one more beside what the running ones may still
+-- take.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -17,7 +18,8 @@ local GRACE = 20 -- seconds that a stopped trial has to save
 --        memory() -> bytes free on this machine, or nil; limit = bytes that all trials together may take, or nil;
 --        card() -> bytes free on the GPU they share, nil without one
 local function new(opts)
-  local self = setmetatable({o = opts, running = {}, count = 0, peak = 0, card_peak = 0, measured = false, sampled = 0, waits = 0}, Pool)
+  local self = setmetatable({o = opts, running = {}, count = 0, peak = 0, card_peak = 0, measured = false, sampled = 0,
+    waits = 0}, Pool)
   self.cpus = core.sys.cpu_list()
   return self
 end
@@ -78,7 +80,8 @@ function Pool:start(slot, job)
   if self.o.card and self.count == 0 then self.card_before = self.o.card() end
   local child = {job = job, memory = 0, peak = 0, started = core.clock()}
   self.running[slot], self.count = child, self.count + 1 -- before it runs: what Ctrl-C interrupts must find it
-  local process, why = core.sys.spawn{args = job.args, log = job.log, env = job.env, cpus = cores_of(self, slot), into = child}
+  local process, why = core.sys.spawn{args = job.args, log = job.log, env = job.env, cpus = cores_of(self, slot),
+    into = child}
   if process then return end
   self.running[slot], self.count = nil, self.count - 1
   core.error{code = "io", message = why}

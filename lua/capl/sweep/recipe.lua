@@ -1,4 +1,5 @@
--- recipe.lua: what a sweep wants to know of its recipe before any trial begins: its settings, and whether trials can begin.
+-- recipe.lua: what a sweep wants to know of its recipe before any trial begins: its settings, and whether trials can
+-- begin.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -8,8 +9,8 @@ local execute = require("cli.execute").execute
 
 local recipe = {}
 
--- Runs the recipe up to its capl.params, on a device without numbers -> function(key, text) -> value, which raises what is
--- wrong with the text; list of keys.
+-- Runs the recipe up to its capl.params, on a device without numbers -> function(key, text) -> value, which raises what
+-- is wrong with the text; list of keys.
 local function settings_of(job, args)
   local found
   local run = job.run
@@ -48,8 +49,8 @@ local function check_axis(found, axis)
   end
 end
 
--- The setting that a word names and its text, as a recipe reads its flags: --no-KEY is KEY=false, --learning-rate learning_rate.
--- A key that is no setting stays as it is.
+-- The setting that a word names and its text, as a recipe reads its flags: --no-KEY is KEY=false, --learning-rate
+-- learning_rate. A key that is no setting stays as it is.
 local function setting_of(known, word)
   local key, text = options.split(word)
   local own = known[key] and key or key:gsub("-", "_")
@@ -79,7 +80,9 @@ function recipe.check(job, args, axes, spec)
   for _, axis in ipairs(axes) do
     check_axis(found, axis)
     for _, word in ipairs(args) do
-      if setting_of(found.known, word) == axis.key then core.fail(("%s is both fixed and in --grid: %s"):format(axis.key, word)) end
+      if setting_of(found.known, word) == axis.key then
+        core.fail(("%s is both fixed and in --grid: %s"):format(axis.key, word))
+      end
     end
   end
   local key = budget_key(found)
@@ -134,7 +137,8 @@ function recipe.check_metric(job, name, facts)
   local roles, names = {}, {}
   for _, role in ipairs(facts.roles or {}) do roles[role] = true end
   if facts.roles and not roles.val then
-    core.fail(job.recipe .. ' has no val loader, so the trials cannot be ranked', 'data.loader{source = …, role = "val"} makes one')
+    core.fail(job.recipe .. ' has no val loader, so the trials cannot be ranked',
+      'data.loader{source = …, role = "val"} makes one')
   end
   if not facts.figures then return end -- a loop of its own: known with its first evaluation
   for i, figure in ipairs(facts.figures) do names[i] = "val_" .. figure end

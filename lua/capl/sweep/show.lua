@@ -31,7 +31,8 @@ end
 --- "trial 3  lr=0.01 hidden=128  val_exact 93.12 %  12 s"
 function show.line(plan, result)
   local done = result.status == "done"
-  local what = done and ("%s %s"):format(plan.metric, show.value(plan.metric, result.value)) or "failed: " .. result.error
+  local what = done and ("%s %s"):format(plan.metric, show.value(plan.metric, result.value))
+    or "failed: " .. result.error
   local rung = plan.kind == "halving" and (" at %s=%s"):format(plan.budget, plan.rungs[result.rung].budget) or ""
   return ("trial %3d  %s%s  %s  %s"):format(result.trial, show.settings(plan.keys, result.settings), rung, what,
     progress.duration(result.seconds))
@@ -65,7 +66,9 @@ function show.table(plan, results)
   local head, numbers = {"trial"}, {true}
   for _, key in ipairs(plan.keys) do head[#head + 1], numbers[#head + 1] = key, true end
   if halving then head[#head + 1], numbers[#head + 1] = plan.budget, true end
-  for _, name in ipairs{plan.metric, "95 % interval", "at step", "time"} do head[#head + 1], numbers[#head + 1] = name, true end
+  for _, name in ipairs{plan.metric, "95 % interval", "at step", "time"} do
+    head[#head + 1], numbers[#head + 1] = name, true
+  end
   local rows = {head}
   for i = 1, math.min(#results, ROWS) do
     local r = results[i]
@@ -93,8 +96,10 @@ function show.none_better(plan, results)
     end
   end
   if (n or 0) < 2 then return nil end
-  local learnt = show.is_share(plan.metric) and value == 0 and "; no trial has learned anything that this metric shows" or ""
-  return ("no trial is better than another: %s is %s in all %d%s"):format(plan.metric, show.value(plan.metric, value), n, learnt)
+  local learnt = show.is_share(plan.metric) and value == 0 and "; no trial has learned anything that this metric shows"
+    or ""
+  return ("no trial is better than another: %s is %s in all %d%s"):format(plan.metric, show.value(plan.metric, value),
+    n, learnt)
 end
 
 --- Whether the best one may be luck: the second one's figure lies within its interval. A sentence or nil.
@@ -150,7 +155,9 @@ function show.means(plan, results)
   end
   if #keys == #plan.keys or #keys == 0 then return nil end
   for i, key in ipairs(keys) do head[i], numbers[i] = key, true end
-  for _, name in ipairs{"seeds", "mean " .. plan.metric, "deviation"} do head[#head + 1], numbers[#head + 1] = name, true end
+  for _, name in ipairs{"seeds", "mean " .. plan.metric, "deviation"} do
+    head[#head + 1], numbers[#head + 1] = name, true
+  end
   local rows = {head}
   for _, group in ipairs(groups_of(plan, keys, results)) do
     if #rows > ROWS then break end

@@ -55,7 +55,9 @@ end
 -- errs value: no KEY=…, an empty or repeated value, a range that is none
 function space.read(text)
   local key, value = text:match("^([%a_][%w_]*)=(.*)$")
-  if not key then core.fail(("--grid %s names no setting"):format(text), "write --grid KEY=A,B,C or --grid KEY=LOW..HIGH") end
+  if not key then
+    core.fail(("--grid %s names no setting"):format(text), "write --grid KEY=A,B,C or --grid KEY=LOW..HIGH")
+  end
   local axis = read_range(text, value) or read_values(text, value)
   axis.key, axis.text = key, text
   return axis
@@ -66,7 +68,9 @@ function space.read_all(words)
   local axes, seen = {}, {}
   for i, word in ipairs(words) do
     axes[i] = space.read(word)
-    if seen[axes[i].key] then core.fail(("--grid names %s twice"):format(axes[i].key), "write all its values in one --grid") end
+    if seen[axes[i].key] then
+      core.fail(("--grid names %s twice"):format(axes[i].key), "write all its values in one --grid")
+    end
     seen[axes[i].key] = true
   end
   return axes

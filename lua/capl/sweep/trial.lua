@@ -1,4 +1,5 @@
--- trial.lua: one trial of a sweep: the command it is, the process that runs it, and what its files say when it has ended.
+-- trial.lua: one trial of a sweep: the command it is, the process that runs it, and what its files say when it has
+-- ended.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -42,7 +43,8 @@ function trial.last_words(log)
   local lines = {}
   for line in text:gmatch("[^\n]+") do lines[#lines + 1] = line end
   local first = #lines
-  while first > 1 and #lines - first < CONTEXT and lines[first]:match("^%s") do first = first - 1 end -- context and hint are indented
+  -- context and hint are indented
+  while first > 1 and #lines - first < CONTEXT and lines[first]:match("^%s") do first = first - 1 end
   local out = table.concat(lines, "\n", math.max(first, 1)):gsub("%s*\n%s*", "; ")
   return #out > TAIL and out:sub(1, TAIL) .. "…" or out
 end
@@ -52,7 +54,8 @@ local signals = {[130] = "interrupted", [137] = "killed", [143] = "ended by SIGT
 local function error_of(job, status, row)
   if status ~= 0 then
     local words = trial.last_words(job.log)
-    return signals[status] and ("%s; %s"):format(signals[status], words) or words ~= "" and words or ("exit status %d"):format(status)
+    return signals[status] and ("%s; %s"):format(signals[status], words) or words ~= "" and words
+      or ("exit status %d"):format(status)
   end
   if not row then return "no evaluation has the metric" end
 end
@@ -62,8 +65,8 @@ local function read_object(path)
   return fine and type(object) == "table" and object or {}
 end
 
--- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like; its
--- parameters; and how many images it learnt from.
+-- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like;
+-- its parameters; and how many images it learnt from.
 local function conditions(folder)
   local told = read_object(folder .. "/settings.json")
   local machine, val = told.machine or {}, told.data and told.data.val or {}
@@ -71,7 +74,8 @@ local function conditions(folder)
   local parts = {machine.device, precision, machine.backend}
   if machine.device and not precision then parts = {machine.device, machine.backend} end
   local train = told.data and told.data.train or {}
-  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters, train.count
+  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters,
+    train.count
 end
 
 -- The end of a figure's interval: val_chars_low beside val_chars; that of val_exact is val_low.
@@ -88,12 +92,12 @@ function trial.result(plan, job, status, seconds, peak)
   row, point, peak = row or {}, point or {}, math.max(peak, figures.peak_memory_bytes or 0)
   local failed = error_of(job, status, row[plan.metric] and row)
   return {
-    trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done", error = failed,
-    value = row[plan.metric], low = bound(row, plan.metric, "low"),
+    trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done",
+    error = failed, value = row[plan.metric], low = bound(row, plan.metric, "low"),
     high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = figures.steps or point.step,
-    ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s, seconds = seconds,
-    peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode, val_hash = val_hash,
-    train_images = train_images, folder = job.folder,
+    ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s,
+    seconds = seconds, peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode,
+    val_hash = val_hash, train_images = train_images, folder = job.folder,
     command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),
   }
 end

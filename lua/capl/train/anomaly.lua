@@ -24,8 +24,8 @@ Anomaly.__index = Anomaly
 local spec = {
   {"model", "table", required = true}, {"optimizer", "table", required = true}, {"loss", "function", required = true},
   forward.input,
-  {"precision", "string", "table", default = "fp32"}, {"train", "table"}, {"detect_anomaly", "boolean", default = false},
-  {"op", "string", default = "train.Anomaly"},
+  {"precision", "string", "table", default = "fp32"}, {"train", "table"},
+  {"detect_anomaly", "boolean", default = false}, {"op", "string", default = "train.Anomaly"},
 }
 
 local function is_finite(x) return x == x and math.abs(x) < math.huge end
@@ -43,9 +43,9 @@ local function listen(self)
 end
 
 --- Watches the steps of a loop for losses and gradients that are not finite; train.fit does it always.
--- opts model; optimizer; loss = function(output, batch), to make a step again; input = function(batch) -> what the model is
---      called with; precision = "fp32"; train = the loader, to name samples; detect_anomaly = true: every result of every
---      op is read, also of those that no loss shows: slow
+-- opts model; optimizer; loss = function(output, batch), to make a step again; input = function(batch) -> what the
+--      model is called with; precision = "fp32"; train = the loader, to name samples; detect_anomaly = true: every
+--      result of every op is read, also of those that no loss shows: slow
 -- out  a watch: watch:before_step(batch, number), then the step, then watch:after_step(loss); watch:close() at the end
 -- errs value, in the step: what is not finite, the layer and op where it began, the pass, and the samples
 local function new(opts)
@@ -179,7 +179,8 @@ function Anomaly:of_weights()
   local largest, of = 0, nil
   for name, p in self.model:named_parameters() do
     if core.nonfinite(p) then
-      return ("%s was not finite before this step"):format(name), "try a lower lr, a longer warmup, or clip_norm = 1 in the optimizer"
+      return ("%s was not finite before this step"):format(name),
+        "try a lower lr, a longer warmup, or clip_norm = 1 in the optimizer"
     end
     local size = core.no_grad(function() return p:abs():amax():item() end)
     if size > largest then largest, of = size, name end

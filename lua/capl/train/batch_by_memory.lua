@@ -1,6 +1,8 @@
--- batch_by_memory.lua: train.batch_by_memory{…}: images of a step by the memory of the GPU, from a table that the recipe states.
+-- batch_by_memory.lua: train.batch_by_memory{…}: images of a step by the memory of the GPU, from a table that the
+-- recipe states.
 --
--- For recipes whose batch is part of the experiment (rates and results were found with it). batch = "auto" of a loader measures.
+-- For recipes whose batch is part of the experiment (rates and results were found with it). batch = "auto" of a loader
+-- measures.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -25,7 +27,8 @@ local function check_row(row, i, rows)
   end
   local last = i == #rows
   if (row[1] == 0) ~= last or (i > 1 and row[1] >= rows[i - 1][1]) then
-    check.fail(OP, ("row %d, {%g, %g}: rows go from large memory to small, and the last starts with 0"):format(i, row[1], row[2]))
+    check.fail(OP, ("row %d, {%g, %g}: rows go from large memory to small, and the last starts with 0"):format(i,
+      row[1], row[2]))
   end
 end
 

@@ -1,8 +1,8 @@
--- change_log.lua: runs/NAME/override.json, what a person wants changed in a running training, and journal.jsonl: what was
--- changed at which step, so that a run that goes on does the same again at the same steps.
+-- change_log.lua: runs/NAME/override.json, what a person wants changed in a running training, and journal.jsonl: what
+-- was changed at which step, so that a run that goes on does the same again at the same steps.
 --
--- override.json is data: {"lr": 1e-4}. It says all that is to differ from the recipe; a key that is taken out, or the file,
--- means the recipe's own value again. A file that cannot be read changes nothing.
+-- override.json is data: {"lr": 1e-4}. It says all that is to differ from the recipe; a key that is taken out, or the
+-- file, means the recipe's own value again. A file that cannot be read changes nothing.
 -- A line of the journal is on the disk before its change holds.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -32,7 +32,8 @@ function Journal:go_on(done)
   self.hash = last and last.sha256
 end
 
---- Changes that the journal has for this step or an earlier one, and that have not been made yet; nil when there is none.
+--- Changes that the journal has for this step or an earlier one, and that have not been made yet; nil when there is
+-- none.
 function Journal:replay(step)
   local entry = self.entries[self.done + 1]
   if not entry or entry.step > step then return nil end
@@ -55,7 +56,8 @@ local function text_of(path)
   return attempt(core.sys.read, path)
 end
 
--- {text =} when it is another one than before, {gone = true} when the file went away, {why =} when it cannot be read; nil: as before.
+-- {text =} when it is another one than before, {gone = true} when the file went away, {why =} when it cannot be read;
+-- nil: as before.
 function Journal:read()
   local stamp, why = attempt(core.sys.stamp, self.override)
   stamp = stamp or why or "none"
@@ -84,7 +86,8 @@ function Journal:look_together()
   return sync.of_main(function() return self:read() end)
 end
 
---- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines wait.
+--- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines
+-- wait.
 -- out  table of changes; nil and a sentence when it cannot be read, or is no JSON object
 function Journal:look()
   if self.done < #self.entries then return nil end

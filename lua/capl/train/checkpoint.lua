@@ -1,7 +1,8 @@
 -- checkpoint.lua: train.Checkpoint: saves all state of a run while it goes, and goes on from it to the bit.
 --
--- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given; beside
--- them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua. Saving changes nothing.
+-- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given;
+-- beside them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua. Saving changes
+-- nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -44,7 +45,9 @@ end
 -- Names of the two methods by which an object gives and takes its state.
 local function methods_of(object)
   for _, names in ipairs(pairs_of_methods) do
-    if type(object) == "table" and method(object, names[1]) and method(object, names[2]) then return names[1], names[2] end
+    if type(object) == "table" and method(object, names[1]) and method(object, names[2]) then
+      return names[1], names[2]
+    end
   end
 end
 
@@ -53,20 +56,24 @@ for _, entry in ipairs(spec) do own[entry[1]] = true end
 
 -- Splits what was given into options and objects.
 local function split(given)
-  if type(given) ~= "table" then check.fail(OP, "takes one table: train.Checkpoint{model = …, optimizer = …, train = loader}") end
+  if type(given) ~= "table" then
+    check.fail(OP, "takes one table: train.Checkpoint{model = …, optimizer = …, train = loader}")
+  end
   local options, objects, count = {}, {}, 0
   for key, value in pairs(given) do
     if own[key] then
       options[key] = value
     elseif type(key) ~= "string" or not methods_of(value) then
       local near = type(key) == "string" and core.nearest(key, {"every", "keep", "every_n", "top_k", "folder"})
-      check.fail(OP, ("%s is a %s without state() and set_state(), so it cannot be saved"):format(tostring(key), core.typename(value)),
-        near and ("did you mean %s?"):format(near) or nil)
+      check.fail(OP, ("%s is a %s without state() and set_state(), so it cannot be saved"):format(tostring(key),
+        core.typename(value)), near and ("did you mean %s?"):format(near) or nil)
     else
       objects[key], count = value, count + 1
     end
   end
-  if count == 0 then check.fail(OP, "there is nothing to save", "give what has state: model = …, optimizer = …, train = loader") end
+  if count == 0 then
+    check.fail(OP, "there is nothing to save", "give what has state: model = …, optimizer = …, train = loader")
+  end
   return options, objects
 end
 
@@ -86,9 +93,10 @@ end
 --- All state of a training loop in files that a killed run goes on from, to the bit.
 -- in   a table: every object to save by a name of its own: model =, optimizer =, train = loader, ema = … (anything with
 --      state() and set_state(tree), or state_dict() and load_state_dict(tree))
--- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a number of steps | a time:
---      "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one has one before it; every_n =
---      steps: of each such step one stays for good; top_k = 0: so many of the best evaluations stay (ck:evaluated(figure));
+-- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a
+--      number of steps | a time: "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one
+--      has one before it; every_n = steps: of each such step one stays for good; top_k = 0: so many of the best
+--      evaluations stay (ck:evaluated(figure));
 --      folder = where (default: checkpoints/ in the run's folder)
 -- out  an object: ck:resume() before the loop, ck:after_step() as the last line of each step, ck:save() at any time,
 --      ck:finish() behind the loop
@@ -98,8 +106,8 @@ local function new(given)
   local o = check.options(OP, spec, options)
   local self = setmetatable({
     run = Run.current(),
-    objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder, every = read_every(o.every),
-    step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
+    objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder,
+    every = read_every(o.every), step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
   }, Checkpoint)
   for name, object in pairs(objects) do self.built[name] = learning_rates.options_of(object) end
   return self
@@ -122,8 +130,9 @@ end
 -- The tree of one file. ended: why the run is over, nil while it goes.
 function Checkpoint:tree(ended)
   local seed, streams = core.rng()
-  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(), objects = {},
-    rng = {seed = seed, streams = streams}, top = self.top, built = self.built, image_shape = self.run.image_shape}
+  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(),
+    objects = {}, rng = {seed = seed, streams = streams}, top = self.top, built = self.built,
+    image_shape = self.run.image_shape}
   for name, object in pairs(self.objects) do
     local get = methods_of(object)
     out.objects[name] = object[get](object)
@@ -218,7 +227,8 @@ function Checkpoint:between_steps()
   self:stop()
 end
 
---- For loops of one's own: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end the run.
+--- For loops of one's own: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end the
+-- run.
 function Checkpoint:after_step()
   if not self.data then self:facts() end -- as the data are now: a file that goes away later is another matter
   self.step = self.step + 1
@@ -296,8 +306,8 @@ local function read_from(from)
   local ok, err = pcall(folder.load, file)
   if ok then return err, file end
   local ours = core.is_error(err)
-  core.error{code = ours and err.code or "io", path = false, message = (ours and err.message or tostring(err)) .. sync.here(),
-    hint = sync.files_hint()}
+  core.error{code = ours and err.code or "io", path = false,
+    message = (ours and err.message or tostring(err)) .. sync.here(), hint = sync.files_hint()}
 end
 
 local ORDER = {model = 1, optimizer = 2, train = 3} -- first; others follow by name
@@ -339,7 +349,8 @@ function Checkpoint:load(saved, file)
     core.rng(saved.rng.seed, saved.rng.streams)
   end)
   if sync.world() then require("dist.agree").resumed(saved.step) end
-  run.image_shape = run.image_shape or saved.image_shape -- model files need it, also of a run that has no step left to make
+  -- model files need it, also of a run that has no step left to make
+  run.image_shape = run.image_shape or saved.image_shape
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
   self.saved_at = sync.clock()
   return saved
@@ -370,7 +381,8 @@ end
 
 function Checkpoint:resume_from(path)
   local saved, file
-  if core.sys.kind(path) == "folder" then saved, file = folder.newest(path) else saved, file = folder.load(path), path end
+  if core.sys.kind(path) == "folder" then saved, file = folder.newest(path) else saved, file = folder.load(path),
+    path end
   self:load(saved, file)
   return saved.step, saved
 end

@@ -63,11 +63,13 @@ local function clock_cost()
   return (core.thread_clock() - before) / n
 end
 
---- {us = per step, by = {{name, us a step, calls a step}}, others_us = of all other threads, clock_us = of reading the clock,
--- which is in the figures}
+--- {us = per step, by = {{name, us a step, calls a step}}, others_us = of all other threads, clock_us = of reading the
+-- clock, which is in the figures}
 function cost.figures(steps)
   local by, sum = {}, 0
-  for account in pairs(seconds) do by[#by + 1] = {name = account, us = 1e6 * seconds[account] / steps, calls = calls[account] / steps} end
+  for account in pairs(seconds) do
+    by[#by + 1] = {name = account, us = 1e6 * seconds[account] / steps, calls = calls[account] / steps}
+  end
   table.sort(by, function(a, b) return a.us > b.us end)
   for _, entry in ipairs(by) do sum = sum + entry.us end
   local others = (core.cpu_clock() - cost.process) - (core.thread_clock() - cost.thread)

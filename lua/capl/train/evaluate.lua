@@ -26,7 +26,8 @@ local function check_loader(loader)
       'data.loader{source = …, role = "val"} reads the same ones as they are')
   end
   if loader.low and loader.low.shuffle then
-    check.fail(OP, ("the %s loader shuffles: its predictions could not be matched by order"):format(loader.role), "leave shuffle out")
+    check.fail(OP, ("the %s loader shuffles: its predictions could not be matched by order"):format(loader.role),
+      "leave shuffle out")
   end
   if loader:samples() > 1e8 then check.fail(OP, "the loader has no end", "give its source a count") end
 end
@@ -102,7 +103,8 @@ end
 local function check_count(meter, seen, loader)
   local own, all, seen_by_all = expected(seen, loader)
   if seen ~= own then
-    check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, own), "drop_last = true leaves the last ones out")
+    check.fail(OP, ("the %s loader gave %d of its %d samples"):format(loader.role, seen, own),
+      "drop_last = true leaves the last ones out")
   end
   if seen_by_all ~= all then
     check.fail(OP, ("the ranks read %d samples of the %s loader, which has %d"):format(seen_by_all, loader.role, all),
@@ -113,7 +115,9 @@ local function check_count(meter, seen, loader)
     check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main),
       "it selects the best weights, so it must be a number")
   end
-  if meter.n and meter.n ~= all then check.fail(OP, ("the meter counted %s of %d samples"):format(tostring(meter.n), all)) end
+  if meter.n and meter.n ~= all then
+    check.fail(OP, ("the meter counted %s of %d samples"):format(tostring(meter.n), all))
+  end
 end
 
 -- The mode of each module, put back after fn: some may be frozen.
@@ -151,18 +155,19 @@ local function whole_meter(meter, loader, o)
 end
 
 --- Reads all samples of a loader once, in their order, and compares with what they hold. The model's mode is put back.
--- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or chosen
---      is compared on "val"
--- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localisation" | "regression" |
---      function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict figure (default {"0O"}
---      when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its
---      mean; input = function(batch) -> what the model is
+-- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or
+--      chosen is compared on "val"
+-- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localisation" |
+--      "regression" | function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict
+--      figure (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
+--      function(output, batch) for its mean; input = function(batch) -> what the model is
 --      called with (batch.image, else batch.input)
 -- In a world of several ranks each reads its part, and all get the meter that one process would have.
--- out  meter: meter:result(), meter:line(), meter.main = name of the figure that says which model is better, meter.better =
---      "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by others
--- errs value: the loader is endless, shuffles, has nothing that the meter reads, or did not give each of its samples once; the
---      output's size; test images that other weights were tried on
+-- out  meter: meter:result(), meter:line(), meter.main = name of the figure that says which model is better,
+--      meter.better = "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by
+--      others
+-- errs value: the loader is endless, shuffles, has nothing that the meter reads, or did not give each of its samples
+--      once; the output's size; test images that other weights were tried on
 local function evaluate(model, loader, opts)
   local o = check.options(OP, spec, opts)
   check.arg(1, "evaluate", "table", model)

@@ -45,7 +45,8 @@ end
 
 -- ---- samples ----
 
--- The image of a sample as it lies in its source, u8 (1,C,H,W), and its fields; nil when there is none or its file went away.
+-- The image of a sample as it lies in its source, u8 (1,C,H,W), and its fields; nil when there is none or its file went
+-- away.
 local function image_of(meter, id)
   local source = meter.loader and meter.loader.source
   if not source or not source.box then return nil end
@@ -104,7 +105,9 @@ end
 local function text_sheet(meter, path, name)
   local cells = {}
   for _, e in ipairs(chosen(meter:samples())) do cells[#cells + 1] = cell(meter, e) end
-  if #cells > 0 then require("plot").sheet{path = path, title = name .. ": " .. evaluation.line(meter), columns = 4, cells = cells} end
+  if #cells > 0 then
+    require("plot").sheet{path = path, title = name .. ": " .. evaluation.line(meter), columns = 4, cells = cells}
+  end
 end
 
 -- Points (P,3) as pictures take them: those that the sample does not have, which stand at (0,0), are none.
@@ -126,8 +129,8 @@ end
 
 local function without_batch(t) return t and t:reshape(unpack(t.shape, 2)) end
 
--- What a model says of a mask's images, by their numbers: the meter keeps no masks, so they are read once more. Weights that
--- have changed since say something else; then there is nothing to show.
+-- What a model says of a mask's images, by their numbers: the meter keeps no masks, so they are read once more. Weights
+-- that have changed since say something else; then there is nothing to show.
 local function masks_of(meter, entries)
   local ids, out = {}, {}
   for i, e in ipairs(entries) do ids[i] = e.id end
@@ -137,7 +140,9 @@ local function masks_of(meter, entries)
   local right, all = read:eq(batch.mask:to("f32")):to("f32"), batch.mask:to("f32"):ne(meter.ignore):to("f32")
   local parts = ((right * all):reshape(#ids, -1):sum(2) / all:reshape(#ids, -1):sum(2)):tolist()
   for i, e in ipairs(entries) do
-    if math.abs(parts[i] - e.accuracy) < 1e-5 then out[e.id] = read:narrow(1, i, 1):reshape(read:size(2), read:size(3)):to("u8") end
+    if math.abs(parts[i] - e.accuracy) < 1e-5 then
+      out[e.id] = read:narrow(1, i, 1):reshape(read:size(2), read:size(3)):to("u8")
+    end
   end
   return out
 end
@@ -146,10 +151,13 @@ end
 local function views_of(meter, e, masks)
   local image, fields = image_of(meter, e.id)
   if not image then return {} end
-  local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy and ("%.1f %% right"):format(100 * e.accuracy)
+  local caption = e.distance and ("off by %.1f px"):format(e.distance) or e.accuracy
+    and ("%.1f %% right"):format(100 * e.accuracy)
   local points = without_batch(fields.points)
-  local truth = {image = image, mask = without_batch(fields.mask), points = points and points_of(points), caption = "truth"}
-  return {{image = image, points = e.read and points and read_points(meter, e.read, points), mask = masks[e.id], caption = caption}, truth}
+  local truth = {image = image, mask = without_batch(fields.mask), points = points and points_of(points),
+    caption = "truth"}
+  return {{image = image, points = e.read and points and read_points(meter, e.read, points), mask = masks[e.id],
+    caption = caption}, truth}
 end
 
 local function gallery(meter, path, name)
@@ -161,7 +169,8 @@ local function gallery(meter, path, name)
   end
   if #views == 0 then return end
   local short = evaluation.line(meter):match("^[^,]+")
-  require("plot").gallery{path = path, title = name .. ": " .. short, columns = 4, sections = {{title = "the worst ones", views = views}}}
+  require("plot").gallery{path = path, title = name .. ": " .. short, columns = 4,
+    sections = {{title = "the worst ones", views = views}}}
 end
 
 -- samples.png: the worst readings, and some right ones of texts, with the confidence of each.
@@ -214,7 +223,8 @@ end
 
 --- All that is known of an evaluation, for evaluation.json.
 -- in   meter of train.evaluate; folder: where images of samples go, nil for none
--- out  table: the meter's write() with kind, role, main, better, value (of main), loss and replaced; worst: list of {id, name,
+-- out  table: the meter's write() with kind, role, main, better, value (of main), loss and replaced; worst: list of
+--      {id, name,
 --      image = path below the folder, …}; pairs: list of {truth, read, count, samples = {{id, name, image, place}, …}}
 function evaluation.of(meter, folder)
   local out = meter.write and meter:write() or meter:result()
@@ -234,7 +244,8 @@ end
 --- Writes evaluation.json, samples.png, confusion.png and the images of the samples into a folder.
 -- in   meter; folder, which is there; name: what the pictures are titled; object: what the file holds, of evaluation.of
 function evaluation.write(meter, folder, name, object)
-  must(core.sys.write(folder .. "/evaluation.json", core.json_encode(object or evaluation.of(meter, folder), true) .. "\n"))
+  must(core.sys.write(folder .. "/evaluation.json",
+    core.json_encode(object or evaluation.of(meter, folder), true) .. "\n"))
   if meter.samples then draw_samples(meter, folder .. "/samples.png", name) end
   if meter.write then draw_confusion(meter, folder .. "/confusion.png", name) end
 end
@@ -242,7 +253,9 @@ end
 --- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's
 -- folder; not under check, bench and at the prompt.
 function evaluation.save(meter)
-  if type(meter) ~= "table" or not meter.result then check.fail("train.save_evaluation", "takes what train.evaluate returns") end
+  if type(meter) ~= "table" or not meter.result then
+    check.fail("train.save_evaluation", "takes what train.evaluate returns")
+  end
   local run = Run.current()
   if run.mode == "run" then evaluation.write(meter, run:folder(), run:name()) end
 end

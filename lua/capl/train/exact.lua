@@ -19,7 +19,8 @@ function exact.data(loaders)
   for _, entry in ipairs(list) do
     local noted, loader = out[entry.role], entry.loader
     if noted then noted.drawn = is_drawn(loader) end
-    if noted and entry.role == "train" and loader.ranks then noted.batch = noted.batch * loader:ranks() end -- the images of a step
+    -- the images of a step
+    if noted and entry.role == "train" and loader.ranks then noted.batch = noted.batch * loader:ranks() end
   end
   return out
 end
@@ -29,15 +30,16 @@ end
 function exact.facts(run, data, accumulate)
   local machine = facts.machine()
   return {
-    version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(), threads = machine.threads,
-    precision = run:precision(), deterministic = run:setting("deterministic"), recipe = run.text and core.sha256(run.text), data = data,
-    accumulate = accumulate, ranks = sync.size(),
+    version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(),
+    threads = machine.threads, precision = run:precision(), deterministic = run:setting("deterministic"),
+    recipe = run.text and core.sha256(run.text), data = data, accumulate = accumulate, ranks = sync.size(),
   }
 end
 
 local names = {
-  {"version", "capl"}, {"device", "device"}, {"hardware", "hardware"}, {"isa", "instruction set"}, {"threads", "compute threads"},
-  {"precision", "precision"}, {"accumulate", "batches a step"}, {"deterministic", "deterministic"},
+  {"version", "capl"}, {"device", "device"}, {"hardware", "hardware"}, {"isa", "instruction set"},
+  {"threads", "compute threads"}, {"precision", "precision"}, {"accumulate", "batches a step"},
+  {"deterministic", "deterministic"},
 }
 
 local function text(value)
@@ -48,9 +50,11 @@ end
 -- A longer run may draw more.
 local function is_more(was, is) return was.drawn and is.drawn and (is.count or math.huge) > (was.count or math.huge) end
 
--- On another number of ranks each has other compute threads, and evaluations other batches; neither is more than rounding.
+-- On another number of ranks each has other compute threads, and evaluations other batches; neither is more than
+-- rounding.
 local function as_if_ranks_were(facts_of, ranks)
-  local out = setmetatable({threads = 0, hardware = tostring(facts_of.hardware):gsub(", %d+ threads?", "")}, {__index = facts_of})
+  local out = setmetatable({threads = 0, hardware = tostring(facts_of.hardware):gsub(", %d+ threads?", "")},
+    {__index = facts_of})
   out.data = {}
   for role, data in pairs(facts_of.data or {}) do
     out.data[role] = setmetatable({batch = role == "train" and data.batch or ranks}, {__index = data})
@@ -62,7 +66,9 @@ end
 local function compare_data(out, role, was, is, longer)
   if longer and is_more(was, is) then was = setmetatable({count = is.count, hash = is.hash}, {__index = was}) end
   for _, key in ipairs{"batch", "count", "width", "height", "channels", "charset", "length"} do
-    if was[key] ~= is[key] then out[#out + 1] = ("%s %s: %s, was %s"):format(role, key, text(is[key]), text(was[key])) end
+    if was[key] ~= is[key] then
+      out[#out + 1] = ("%s %s: %s, was %s"):format(role, key, text(is[key]), text(was[key]))
+    end
   end
   if was.hash ~= is.hash then
     out[#out + 1] = ("%s data: hash %s, was %s"):format(role, text(is.hash), text(was.hash))
@@ -95,8 +101,9 @@ function exact.remedy(was, is)
   local before, now = was.data and was.data.train, is.data and is.data.train
   if not exact.moved(was, is) or not before or not now or before.batch == now.batch then return nil end
   local each = (before.batch or 0) / (is.ranks or 1)
-  return each >= 1 and each % 1 == 0 and ("a batch of %d on %s has the %d images of a step that there were"):format(each,
-    ranks_text(is.ranks or 1), before.batch) or nil
+  return each >= 1 and each % 1 == 0
+    and ("a batch of %d on %s has the %d images of a step that there were"):format(each, ranks_text(is.ranks or 1),
+      before.batch) or nil
 end
 
 --- Lines that say how things were when a checkpoint was saved and are now; none when all that counts is the same.

@@ -1,7 +1,7 @@
 -- exported.lua: a saved model reads a few images from file to text, and has to read what the evaluation has read.
 --
--- A model that is right in training and says nothing as a file was saved with something missing. The samples are those that
--- the meter kept: wrong readings and right ones. Their images take the way of capl predict.
+-- A model that is right in training and says nothing as a file was saved with something missing. The samples are those
+-- that the meter kept: wrong readings and right ones. Their images take the way of capl predict.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -54,7 +54,8 @@ end
 
 -- What the model itself reads in f32, in the order of ids: rounding in 16 bits is no difference of the file's.
 local function read_again(meter, ids)
-  local again = merge.alone(text_meter.new, {charset = meter.charset, decoding = meter.decoding, worst = 4 * #ids, merge = {}})
+  local again = merge.alone(text_meter.new,
+    {charset = meter.charset, decoding = meter.decoding, worst = 4 * #ids, merge = {}})
   local batch, output = meter.again(ids, "fp32")
   local order, out = {}, {}
   for i = 1, #ids do order[i] = i end
@@ -68,9 +69,11 @@ end
 
 local function reads_other(path, meter, id, read, filed)
   core.error{code = "state", op = "train.fit", path = false,
-    message = ("%s does not read what the run has read: the text of %s is '%s' in the evaluation and '%s' from the file"):format(
+    message = ("%s does not read what the run has read: the text of %s is '%s' in the evaluation and '%s' from the " ..
+    "file"):format(
       path, meter:name_of(id), read, filed),
-    hint = "does the model compute something that is not in its forward, or the loss or decode something that the file lacks? " ..
+    hint = "does the model compute something that is not in its forward, or the loss or decode something that the " ..
+    "file lacks? " ..
       "'capl verify' checks the file itself"}
 end
 

@@ -24,14 +24,15 @@ Fit.__index = Fit
 
 local function new(run, o)
   local self = setmetatable({
-    run = run, o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0, evaluating = 0,
-    span = span.new(o), make_step = steps.new(o, run), progress = progress.new{steps = o.steps}, record = record.open(run),
-    eval_due = span.marks(o.eval_every, span.EVALUATIONS),
+    run = run, o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0,
+    evaluating = 0, span = span.new(o), make_step = steps.new(o, run), progress = progress.new{steps = o.steps},
+    record = record.open(run), eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
   self.callbacks = callbacks.new(self)
   if not run.model then
     local text = o.train.charset and o.train.charset ~= ""
-    run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length} or {output = "other"})
+    run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length}
+      or {output = "other"})
   end
   o.optimizer:set_position(0)
   return self
@@ -44,9 +45,9 @@ function Fit:over() return self.stopping ~= nil or self.span:over() end
 
 --- State of the loop and of its callbacks, between two steps; model, optimizer and loader have their own.
 function Fit:state()
-  return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating, span = self.span:state(),
-    val = self.val, val_step = self.val_step, pending = self.pending, evaluated = self.evaluations,
-    evaluations = self.eval_due:state(), parts = self.callbacks:state()}
+  return {step = self.step, images = self.images, epoch = self.epoch, evaluating = self.evaluating,
+    span = self.span:state(), val = self.val, val_step = self.val_step, pending = self.pending,
+    evaluated = self.evaluations, evaluations = self.eval_due:state(), parts = self.callbacks:state()}
 end
 
 function Fit:set_state(state)
@@ -128,7 +129,8 @@ function Fit:evaluate_if_due()
   if self:over() then
     self:evaluate()
   elseif due then
-    local dear = self.o.max_time and self.o.eval_every == "auto" and self.evaluating > span.EVALUATION_SHARE * self.span:seconds()
+    local dear = self.o.max_time and self.o.eval_every == "auto"
+      and self.evaluating > span.EVALUATION_SHARE * self.span:seconds()
     if not dear then self:evaluate() end
   end
 end
@@ -143,14 +145,15 @@ end
 --- Raises for a loss that is no number.
 function Fit:check_loss(loss, step) -- luacheck: no self
   if loss == loss and math.abs(loss) < math.huge then return end
-  core.error{code = "value", op = OP, message = ("the loss of step %d is %s"):format(step, tostring(loss)), path = false,
-    hint = "try a lower lr, a longer warmup, clip_norm = 1 in the optimizer, or precision = \"fp32\""}
+  core.error{code = "value", op = OP, message = ("the loss of step %d is %s"):format(step, tostring(loss)),
+    path = false, hint = "try a lower lr, a longer warmup, clip_norm = 1 in the optimizer, or precision = \"fp32\""}
 end
 
 function Fit:one_step(batch)
   self.whole = false
   self.callbacks:tell("before_step", batch)
-  local loss, images = self.make_step:step(batch), batch.global_batch_size or batch.count * ranks_of(self.o.train) -- of all ranks
+  -- of all ranks
+  local loss, images = self.make_step:step(batch), batch.global_batch_size or batch.count * ranks_of(self.o.train)
   self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
   local position = self.span:advance(self.step)
   self.optimizer:set_position(position)
@@ -172,7 +175,8 @@ function Fit:one_epoch()
     hold(HOLD)
   end
   if self.step == before and not self.resumed then
-    core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch), path = false}
+    core.error{code = "value", op = OP, message = ("epoch %d of the train loader has no batch"):format(self.epoch),
+      path = false}
   end
   self.resumed = false
   self.callbacks:tell("epoch_ended", self.epoch)
@@ -203,12 +207,13 @@ function Fit:figures(ended)
 end
 
 function Fit:end_line(result)
-  local ended = result.ended == "max_time" and ("max_time = %s is over"):format(progress.duration(self.o.max_time)) or "all steps are done"
+  local ended = result.ended == "max_time" and ("max_time = %s is over"):format(progress.duration(self.o.max_time))
+    or "all steps are done"
   if self.stopping then ended = self.stopping.sentence end
   local n = result.evaluations
   local counted = self.o.val and ("; %d evaluation%s on val"):format(n, n == 1 and "" or "s") or ""
-  self.run:print(("%s: %d steps, %d images in %s%s"):format(ended, result.steps, result.images, progress.duration(result.seconds),
-    counted))
+  self.run:print(("%s: %d steps, %d images in %s%s"):format(ended, result.steps, result.images,
+    progress.duration(result.seconds), counted))
 end
 
 -- The meter of the weights that are kept: that of the test, else of val.
@@ -216,13 +221,15 @@ function Fit:last_meter(best)
   local run, o = self.run, self.o
   if o.test and run.mode ~= "bench" then return self:read(o.test), "test images" end
   local meter = o.keep == "best" and best.figures and best.meter or self.val_meter
-  if not meter and self.val and run.mode ~= "bench" then meter = self:read(o.val) end -- a resumed run has only the figures
+  -- a resumed run has only the figures
+  if not meter and self.val and run.mode ~= "bench" then meter = self:read(o.val) end
   return meter, "val images"
 end
 
 -- Figures on the test loader, pictures, files, and what the last lines say.
 function Fit:finish()
-  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()), self.callbacks:get("best")
+  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()),
+    self.callbacks:get("best")
   self.callbacks:tell("finish", result)
   self:end_line(result)
   self.callbacks:tell("keep")
@@ -284,7 +291,8 @@ local function protected(fn)
 end
 
 --- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, figures and pictures.
--- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final figure;
+-- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
+--       figure;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
 --       input = function(batch) -> what the model is called with (batch.image, else batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
@@ -293,13 +301,14 @@ end
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
 --       meter = what val and test are counted with, as of train.evaluate: its main figure says which weights are best;
 --       merge = {"0O"}: look-alikes counted as one beside the strict figure;
---       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one graph;
---       on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in halves,
---       quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over the batch;
---       and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch, freeze, limit_batches, overfit,
---       sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
--- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the best ones),
---       best_step, test, micro_batch (after a split), captured_steps, folder}; figures as of capl.text_meter
+--       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one
+--       graph; on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in
+--       halves, quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over
+--       the batch; and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch,
+--       freeze, limit_batches, overfit, sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
+-- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the
+--       best ones), best_step, test, micro_batch (after a split), captured_steps, folder}; figures as of
+--       capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the callbacks raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)

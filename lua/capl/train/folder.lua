@@ -1,4 +1,5 @@
--- folder.lua: the checkpoints of a run: runs/NAME/checkpoints/step-000150.capl: their names, which are kept, which is whole.
+-- folder.lua: the checkpoints of a run: runs/NAME/checkpoints/step-000150.capl: their names, which are kept, which is
+-- whole.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -60,7 +61,8 @@ local function is_count(value) return type(value) == "number" and value >= 0 and
 -- Whether a tree has what all checkpoints have. Its hash says that it is what was saved, not who saved it.
 local function is_checkpoint(saved)
   return type(saved) == "table" and saved.checkpoint == 1 and is_count(saved.step) and saved.step % 1 == 0 and
-    type(saved.objects) == "table" and type(saved.facts) == "table" and type(saved.rng) == "table" and is_count(saved.rng.seed)
+    type(saved.objects) == "table" and type(saved.facts) == "table" and type(saved.rng) == "table"
+    and is_count(saved.rng.seed)
 end
 
 --- Calls fn, which takes over state from a file: a mistake within means that the state is of another kind.
@@ -69,7 +71,8 @@ function folder.taking(file, fn)
   if ok then return end
   local text = core.is_error(err) and err.message or err
   if type(text) ~= "string" or (text ~= err and not text:find("^bad argument")) then error(err, 0) end
-  core.error{code = "format", path = false, message = ("%s holds other state than that of this run: %s"):format(file, text),
+  core.error{code = "format", path = false,
+    message = ("%s holds other state than that of this run: %s"):format(file, text),
     hint = "another program, or a loop of another kind, has written it"}
 end
 

@@ -35,7 +35,8 @@ end
 function loaders.limited(inner, most)
   most = math.min(most, inner:batches())
   local all = most == inner:batches()
-  local given = {} -- samples of the last epoch; samples() is the most there may be: batches of several widths may be smaller
+  -- samples of the last epoch; samples() is the most there may be: batches of several widths may be smaller
+  local given = {}
   local own = {
     partial = not all or inner.partial,
     batches = function() return most end,
@@ -72,7 +73,8 @@ local function first_samples(batch, count)
   for i = count + 1, ids and #ids or 0 do ids[i] = nil end
   local look_up = getmetatable(batch).__index
   return setmetatable(out, {__index = function(self, key)
-    if key == "ids" then return ids end -- not a field: a list of numbers would be part of what a captured step is called with
+    -- not a field: a list of numbers would be part of what a captured step is called with
+    if key == "ids" then return ids end
     return look_up(self, key)
   end})
 end
@@ -81,8 +83,9 @@ end
 local function collect(from, samples)
   local low = from.low or {}
   local share = math.ceil(samples / (low.world or 1))
-  local plain = data.loader{source = from.source, role = "train", batch = math.min(from.batch, share), workers = 0, shuffle = false,
-    normalize = from.normalize, dtype = low.dtype, seed = low.seed, cache = "none", shard = low.world == 1 and false or nil}
+  local plain = data.loader{source = from.source, role = "train", batch = math.min(from.batch, share), workers = 0,
+    shuffle = false, normalize = from.normalize, dtype = low.dtype, seed = low.seed, cache = "none",
+    shard = low.world == 1 and false or nil}
   local batches, left = {}, share
   for batch in plain:epoch(1) do
     batches[#batches + 1] = first_samples(batch, math.min(batch.count, left))
@@ -92,15 +95,15 @@ local function collect(from, samples)
   return batches, share - left, plain
 end
 
---- Two loaders, for training and for validation, that give the first `samples` samples of a train loader's source again and
--- again: the same bytes, in the same order, without augmentation. They hold fewer when the source has fewer.
+--- Two loaders, for training and for validation, that give the first `samples` samples of a train loader's source again
+-- and again: the same bytes, in the same order, without augmentation. They hold fewer when the source has fewer.
 function loaders.held(from, samples)
   local batches, count, plain = collect(from, samples)
   local ranks = plain:ranks()
   local function make(role)
-    return setmetatable({role = role, held = batches, count = count, at = {epoch = 0, position = 0}, source = from.source,
-      charset = from.charset, length = from.length, batch = plain.batch, normalize = from.normalize,
-      dtype = from.dtype, workers = 0, partial = true, low = ranks > 1 and plain.low or nil,
+    return setmetatable({role = role, held = batches, count = count, at = {epoch = 0, position = 0},
+      source = from.source, charset = from.charset, length = from.length, batch = plain.batch,
+      normalize = from.normalize, dtype = from.dtype, workers = 0, partial = true, low = ranks > 1 and plain.low or nil,
       all = math.min(math.ceil(samples / ranks) * ranks, plain:all_samples())}, Held)
   end
   return make("train"), make("val")

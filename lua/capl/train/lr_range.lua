@@ -1,4 +1,5 @@
--- lr_range.lua: one sweep: a rising learning rate, the losses along it, and the rate they suggest. Knows nothing of models.
+-- lr_range.lua: one sweep: a rising learning rate, the losses along it, and the rate they suggest. Knows nothing of
+-- models.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -9,7 +10,8 @@ local HALF_WINDOW = 3 -- points on either side that smooth a loss
 local FORGET = 0.9 -- of the running mean by which a loss that runs away is seen
 local LEAST = 12 -- points before it may stop
 local BEGUN = 0.1 -- share of the whole fall after which it counts
-local LEAST_FALL = 0.2 -- of the first losses: how often each class comes is learnt at nearly any rate, and is less than that
+-- of the first losses: how often each class comes is learnt at nearly any rate, and is less than that
+local LEAST_FALL = 0.2
 local NOISE = 6 -- standard errors of a smoothed loss that a fall has to be, and a rise
 local RISE = 0.25 -- of the fall so far, and
 local LEAST_RISE = 0.05 -- of the first losses, by which the loss rises where the rate is too high
@@ -77,7 +79,8 @@ local function lowest(list)
   return at
 end
 
--- Place where the curve falls fastest per decade of the rate, up to `last`; what it does before it has begun to fall is noise.
+-- Place where the curve falls fastest per decade of the rate, up to `last`; what it does before it has begun to fall is
+-- noise.
 local function steepest(smooth, first, last)
   local at, least = nil, 0
   local begun = smooth[first] - BEGUN * (smooth[first] - smooth[last])
@@ -111,7 +114,8 @@ local function descent(loss, smooth, first)
   return low, nil
 end
 
--- Why a curve suggests no rate, and which way out there is: "steps", "max_lr" or "min_lr"; nil when it does suggest one.
+-- Why a curve suggests no rate, and which way out there is: "steps", "max_lr" or "min_lr"; nil when it does suggest
+-- one.
 local function doubt(self, smooth, first, low, rise)
   local from, to = smooth[first], smooth[low]
   local fall = from - to
@@ -149,9 +153,9 @@ local function suggest(self, out, smooth)
   out.suggestion = out[out.rule]
 end
 
---- {lr, loss, smooth = lists; stopped = "diverged" | "max_lr"; steepest = rate at which the loss falls fastest; tenth = a
--- tenth of the rate of the lowest loss; suggestion = the lower of these two, rule = which: "steepest" | "tenth"; why =
--- instead of a suggestion, remedy = what to change: "steps", "min_lr" or "max_lr"}
+--- {lr, loss, smooth = lists; stopped = "diverged" | "max_lr"; steepest = rate at which the loss falls fastest; tenth =
+-- a tenth of the rate of the lowest loss; suggestion = the lower of these two, rule = which: "steepest" | "tenth"; why
+-- = instead of a suggestion, remedy = what to change: "steps", "min_lr" or "max_lr"}
 function Range:result()
   local smooth = self:smooth()
   local out = {lr = self.lr, loss = self.loss, smooth = smooth, stopped = self.stopped}

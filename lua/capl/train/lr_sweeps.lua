@@ -1,4 +1,5 @@
--- lr_sweeps.lua: the learning rate range test, made twice: a rate is suggested where both sweeps suggest nearly the same.
+-- lr_sweeps.lua: the learning rate range test, made twice: a rate is suggested where both sweeps suggest nearly the
+-- same.
 --
 -- The second sweep begins with the same weights and sees other batches, so what only one of them shows is chance.
 -- SPDX-License-Identifier: Apache-2.0
@@ -84,8 +85,9 @@ end
 
 --- What the sweeps suggest together: the lower suggestion of the two, with the fields of lr_range's result.
 -- peak  the highest rate that the recipe uses, or nil
--- out   as of lr_range's result, of the sweep that suggests it, else of the first one; and sweeps = all of them, runs_away = the
---       rate from which on the loss ran away in all, ways_out = {steps =, min_lr =, max_lr =} that may give a suggestion
+-- out   as of lr_range's result, of the sweep that suggests it, else of the first one; and sweeps = all of them,
+--       runs_away = the rate from which on the loss ran away in all, ways_out = {steps =, min_lr =, max_lr =} that may
+--       give a suggestion
 function Sweeps:result(peak)
   local a, b = self.results[1] or self.range:result(), self.results[2]
   local why, remedy = doubt(a, b)
@@ -150,11 +152,13 @@ local function draw(path, result, title)
     if i == 1 then series[1] = {name = "loss", x = sweep.lr, y = sweep.loss} end
     series[#series + 1] = {name = i == 1 and "smoothed" or "second sweep", x = sweep.lr, y = sweep.smooth}
   end
-  local top = low + 3 * math.max((result.smooth[1] or low) - low, 0.05 * math.abs(low)) -- what runs away would hide the rest
+  -- what runs away would hide the rest
+  local top = low + 3 * math.max((result.smooth[1] or low) - low, 0.05 * math.abs(low))
   add_rates(series, result, low, math.min(top, high))
   local max = top > low and math.min(top, high * 1.02 + 1e-9) or nil
   require("plot").lines{path = path, title = title, x_label = "learning rate", log_x = true,
-    panels = {{y_label = max and high > max and ("loss up to %.3g, from %.3g to %.3g in all"):format(max, low, high) or "loss",
+    panels = {{y_label = max and high > max and ("loss up to %.3g, from %.3g to %.3g in all"):format(max, low, high)
+    or "loss",
       series = series, max = max}}}
 end
 

@@ -15,7 +15,8 @@ local function add_feature(run, every, origin)
   end}
 end
 
--- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of the latter when it is closed.
+-- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of the latter when it is
+-- closed.
 
 local function step(run)
   local own = run.own_sampler

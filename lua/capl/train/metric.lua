@@ -14,7 +14,9 @@ function metric.read(op, given)
   if given == nil then return {} end
   local o = type(given) == "string" and {name = given} or check.options(op .. ": metric", spec, given)
   if o.better then check.one_of(op .. ": metric", "better", o.better, {"max", "min"}) end
-  if o.name == "loss" and o.better == "max" then check.fail(op, "metric: a loss is better when it is less", 'leave better out') end
+  if o.name == "loss" and o.better == "max" then
+    check.fail(op, "metric: a loss is better when it is less", 'leave better out')
+  end
   return {name = o.name, better = o.name == "loss" and "min" or o.better}
 end
 

@@ -16,8 +16,8 @@ local OP = "train.fit"
 local MOST_STEPS = 1e12 -- 31 years of a thousand a second
 
 local spec = callbacks.add_keys {
-  {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"}, {"test", "table"},
-  {"loss", "function", required = true}, {"optimizer", "table", required = true},
+  {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"},
+  {"test", "table"}, {"loss", "function", required = true}, {"optimizer", "table", required = true},
   forward.input,
   forward.precision,
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
@@ -42,8 +42,8 @@ local wrong_roles = {
   test = {val = "the weights are chosen on the val images, so they test nothing"},
 }
 
--- Tells which figures evaluations on val will have, for who must choose one before the first. A meter whose main figure is not
--- there before its first sample has figures that nobody knows yet.
+-- Tells which figures evaluations on val will have, for who must choose one before the first. A meter whose main figure
+-- is not there before its first sample has figures that nobody knows yet.
 local function tell_figures(run, meter)
   local figures = meter:result()
   if type(figures[meter.main]) ~= "number" then return end
@@ -66,7 +66,8 @@ local function check_loader(run, o, name)
   end
   if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding}) -- before a long run
+  -- before a long run
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding})
   if name == "val" and run.mode == "check" then tell_figures(run, meter) end
 end
 
@@ -80,7 +81,9 @@ local function check_parts(run, o)
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
-  if type(o.capture) == "string" and o.capture ~= "auto" then check.unknown(OP, "capture", o.capture, {"auto", "true", "false"}) end
+  if type(o.capture) == "string" and o.capture ~= "auto" then
+    check.unknown(OP, "capture", o.capture, {"auto", "true", "false"})
+  end
   check.one_of(OP, "on_oom", o.on_oom, {"stop", "split"})
   if o.on_oom == "split" and sync.size() > 1 then
     check.fail(OP, ('on_oom = "split": a rank that makes its step anew would leave the %d others waiting'):format(sync.size() - 1),

@@ -1,7 +1,7 @@
 -- resume.lua: --resume: which run goes on, with which of its settings, and what has changed since.
 --
--- A run is what its folder says: settings.json holds the settings, checkpoints/ the state. train.fit and train.Checkpoint
--- take the state; a recipe that uses neither cannot go on, and that is told before its first step.
+-- A run is what its folder says: settings.json holds the settings, checkpoints/ the state. train.fit and
+-- train.Checkpoint take the state; a recipe that uses neither cannot go on, and that is told before its first step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,8 +9,9 @@ local sync = require "dist.sync"
 local process = require "run.process"
 local checkpoints = require "train.folder"
 
--- A run has resume_found ({folder =, file = path of the checkpoint that was named, else nil}: what find has found for begin),
--- resume_from (the same with settings = as in settings.json, recipe) and resume_taken: somebody has taken the state.
+-- A run has resume_found ({folder =, file = path of the checkpoint that was named, else nil}: what find has found for
+-- begin), resume_from (the same with settings = as in settings.json, recipe) and resume_taken: somebody has taken the
+-- state.
 local resume = {}
 
 -- Settings that are about one start, not about the run.
@@ -37,8 +38,10 @@ local function runs_of_recipe(run)
   for _, name in ipairs(core.sys.list("runs") or {}) do
     local folder = "runs/" .. name
     local fine, settings = pcall(settings_of, folder)
-    if fine and settings and type(settings.recipe) == "string" and base_name(settings.recipe) == base_name(run.recipe) then
-      out[#out + 1] = {folder = folder, started = tostring(settings.started), number = tonumber(name:match("%-(%d+)$")) or 1}
+    if fine and settings and type(settings.recipe) == "string"
+      and base_name(settings.recipe) == base_name(run.recipe) then
+      out[#out + 1] = {folder = folder, started = tostring(settings.started), number = tonumber(name:match("%-(%d+)$"))
+        or 1}
     end
   end
   table.sort(out, function(a, b)
@@ -51,7 +54,8 @@ end
 local function newest(run)
   local all = runs_of_recipe(run)
   if #all == 0 then
-    core.fail(("there is no run of %s below runs/ to resume"):format(run.recipe), "without --resume a new one is started")
+    core.fail(("there is no run of %s below runs/ to resume"):format(run.recipe),
+      "without --resume a new one is started")
   end
   for i, entry in ipairs(all) do
     if checkpoints.any(entry.folder) then
@@ -83,7 +87,8 @@ local function locate(run, value)
   return path
 end
 
---- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil: there is none,
+--- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil:
+-- there is none,
 --- which begin tells with the recipe's line. Every rank calls it.
 function resume.find(run, value)
   local found = sync.of_main(function()
@@ -105,7 +110,8 @@ end
 local function take_folder(folder, settings)
   local who = process.take(folder, settings.process)
   if not who then return end
-  core.fail(("--resume: %s is trained by %s right now"):format(folder, who), "after it has ended or was stopped, --resume continues it")
+  core.fail(("--resume: %s is trained by %s right now"):format(folder, who),
+    "after it has ended or was stopped, --resume continues it")
 end
 
 --- Begins with what --resume says. -> {key = {value =, origin =, why =}} of that run, empty without.
@@ -118,7 +124,9 @@ function resume.begin(run, value)
   end)
   local folder, file = place.folder, place.file
   local settings = settings_of(folder)
-  if not settings then core.fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint()) end
+  if not settings then
+    core.fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint())
+  end
   if sync.is_main() then take_folder(folder, settings) end
   run.resume_from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
   run.path = folder

@@ -1,8 +1,9 @@
 -- shards.lua: a step whose bits do not depend on the number of ranks.
 --
--- The batch of all ranks is cut into S shards. Each is computed by itself: with batch statistics of its own, dropout that
--- follows from the step, the shard and the sample's place in it, and one compute thread. Gradients, losses and what became of
--- running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum meets the optimiser.
+-- The batch of all ranks is cut into S shards. Each is computed by itself: with batch statistics of its own, dropout
+-- that follows from the step, the shard and the sample's place in it, and one compute thread. Gradients, losses and
+-- what became of running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum
+-- meets the optimiser.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -83,7 +84,9 @@ local function unpack_sum(self, sum)
   local take = reader(sum * (1 / sum:narrow(1, n, 1)))
   local grads = {}
   for i, p in ipairs(self.parameters) do grads[i] = take(p:numel()) end
-  for _, b in ipairs(self.statistics.buffers) do b.now:copy_(b.start + take(b.now:numel()):reshape(b.now.shape):to(b.now.dtype)) end
+  for _, b in ipairs(self.statistics.buffers) do
+    b.now:copy_(b.start + take(b.now:numel()):reshape(b.now.shape):to(b.now.dtype))
+  end
   local present = take(#self.parameters)
   for i, p in ipairs(self.parameters) do
     local there = p.requires_grad and (not self.missing[i] or present:narrow(1, i, 1):item() > 0)
@@ -97,7 +100,8 @@ end
 local function weighted_loss(self, parts, fn)
   local total, weight = nil, 0
   for _, part in ipairs(parts) do
-    local share = part.count / self.full -- 1 of a full shard, so that gradients in fp16 are no larger than those of a mean
+    -- 1 of a full shard, so that gradients in fp16 are no larger than those of a mean
+    local share = part.count / self.full
     local loss = fn(part) * share
     self.optimizer:backward(loss)
     local value = loss:detach()
@@ -199,7 +203,8 @@ local function check_count(op, shards, world)
   check.value(op, {"shards", "whole", from = 1}, shards)
   if shards % world.size ~= 0 then
     check.fail(op, ("shards = %d is no multiple of the %d ranks"):format(shards, world.size),
-      ("all ranks compute the same number: for example shards = %d"):format(math.ceil(shards / world.size) * world.size))
+      ("all ranks compute the same number: for example shards = %d"):format(math.ceil(shards / world.size)
+      * world.size))
   end
 end
 
@@ -215,8 +220,8 @@ end
 
 --- How to make steps of shards. o: {op, model, optimizer, shards, full = samples of a full shard, 1 without it}
 function Shards.new(o)
-  local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full or 1, world = dist.world()},
-    Shards)
+  local self = setmetatable({op = o.op, optimizer = o.optimizer, count = o.shards, full = o.full or 1,
+    world = dist.world()}, Shards)
   Shards.prepare(o.op, o.shards, self.world)
   refuse_layers(o.op, o.model)
   self.parameters, self.statistics = parameters_of(o.optimizer), statistics_of(o.model)
@@ -241,13 +246,15 @@ local function of(optimizer, opts)
   if self and self.count == shards then return self end
   if shards == 0 then check.fail(OP, "the number of shards is missing", "--shards=4 of the recipe, or {shards = 4}") end
   local model = o.model or observer.current.model
-  if not model then check.fail(OP, "no model is registered for its running statistics", "capl.model(net), or {model = net}") end
+  if not model then check.fail(OP, "no model is registered for its running statistics",
+    "capl.model(net), or {model = net}") end
   made[optimizer] = Shards.new{op = OP, model = model, optimizer = optimizer, shards = shards}
   return made[optimizer]
 end
 
 --- One step of a loop of one's own, the same bits on any number of ranks: see shards of train.fit.
--- in   opt: an optimiser; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's samples
+-- in   opt: an optimiser; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's
+--      samples
 -- opts shards = S (--shards without it); model = the one whose running statistics are kept (capl.model's without it)
 -- out  the loss of all ranks' batches together, on the device
 -- errs value: shards is no multiple of the ranks; deterministic is not on; the model has SyncBatchNorm

@@ -11,7 +11,8 @@ Snapshot.__index = Snapshot
 
 -- Tensors of a tree as copies of their own.
 local function copy(value)
-  if core.is_tensor(value) then return core.no_grad(function() return tensor.empty_like(value):copy_(value):keep() end) end
+  if core.is_tensor(value) then
+    return core.no_grad(function() return tensor.empty_like(value):copy_(value):keep() end) end
   if type(value) ~= "table" or getmetatable(value) then return value end
   local out = {}
   for key, entry in pairs(value) do out[key] = copy(entry) end
@@ -61,9 +62,9 @@ end
 local function take(o)
   local seed, streams = core.rng()
   return setmetatable({
-    o = o, weights = copy(o.model:state_dict()), counters = counters_of(o.model), optimizer = copy(o.optimizer:state_dict()),
-    rates = rates_of(o.optimizer), seed = seed, streams = streams, loader = o.train and o.train:state(),
-    images = observer.current.step_images, epochs = observer.current.epochs,
+    o = o, weights = copy(o.model:state_dict()), counters = counters_of(o.model),
+    optimizer = copy(o.optimizer:state_dict()), rates = rates_of(o.optimizer), seed = seed, streams = streams,
+    loader = o.train and o.train:state(), images = observer.current.step_images, epochs = observer.current.epochs,
   }, Snapshot)
 end
 

@@ -12,7 +12,8 @@ local Span = {}
 Span.__index = Span
 
 local EVALUATIONS = 12 -- of a run with eval_every = "auto"
-local EVALUATION_SHARE = 0.03 -- of the time since the start: "auto" leaves one out where those before it took more of a time box
+-- of the time since the start: "auto" leaves one out where those before it took more of a time box
+local EVALUATION_SHARE = 0.03
 
 local unit_seconds = {s = 1, m = 60, h = 3600}
 
@@ -77,7 +78,9 @@ function Span:over() return self.position >= 1 end
 --- What ended the run: "steps" or "max_time".
 function Span:ended() return self.steps and self.step >= self.steps and "steps" or "max_time" end
 
-function Span:state() return {seconds = self:seconds(), position = self.position, step = self.step, reserve = self.reserve} end
+function Span:state()
+  return {seconds = self:seconds(), position = self.position, step = self.step, reserve = self.reserve}
+end
 
 --- Goes on where a state was taken: the seconds of before count.
 function Span:set_state(state)
@@ -105,4 +108,5 @@ end
 function Marks:state() return {last = self.last} end
 function Marks:set_state(state) self.last = state.last end
 
-return {new = new, seconds_of = seconds_of, marks = marks, EVALUATIONS = EVALUATIONS, EVALUATION_SHARE = EVALUATION_SHARE}
+return {new = new, seconds_of = seconds_of, marks = marks, EVALUATIONS = EVALUATIONS,
+  EVALUATION_SHARE = EVALUATION_SHARE}

@@ -1,8 +1,9 @@
 -- step.lua: the training step of train.fit: plain or captured, whole or in micro-batches when memory runs out.
 --
--- A step that ran out of memory is undone before anything is done again: gradients are forgotten, running statistics and
--- counters of layers put back, and so are the random streams. The optimiser's own step comes last and, once its state is
--- there, takes no memory of its own; where one does all the same (Muon), it may not be cut short and made again.
+-- A step that ran out of memory is undone before anything is done again: gradients are forgotten, running statistics
+-- and counters of layers put back, and so are the random streams. The optimiser's own step comes last and, once its
+-- state is there, takes no memory of its own; where one does all the same (Muon), it may not be cut short and made
+-- again.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -30,8 +31,8 @@ local function samples_of(o, batch)
   return batch.global_batch_size or batch.count * ranks, (batch.count - (batch.padded or 0)) * ranks
 end
 
--- The loss is a mean over this rank's batch, and gradients become the mean over ranks: it counts by its share of a batch, or of
--- a group of batches, of `all` samples on all ranks. So each sample counts as it does in one process.
+-- The loss is a mean over this rank's batch, and gradients become the mean over ranks: it counts by its share of a
+-- batch, or of a group of batches, of `all` samples on all ranks. So each sample counts as it does in one process.
 local function shared(o, loss, batch, all)
   local all_ranks, own = samples_of(o, batch)
   all = all or all_ranks
@@ -58,8 +59,8 @@ local function update(optimizer)
   optimizer:zero_grad()
 end
 
--- A group of batches {count, global_batch_size, batch, batch, …} as one step: each batch counts by its share of the samples, also in the
--- last group of an epoch, which may be smaller.
+-- A group of batches {count, global_batch_size, batch, batch, …} as one step: each batch counts by its share of the
+-- samples, also in the last group of an epoch, which may be smaller.
 local function summed(o)
   return function(group)
     local total = nil
@@ -73,7 +74,8 @@ local function summed(o)
   end
 end
 
--- The same step in micro-batches of `size` samples; the loss is a mean over the batch, so each part counts by its share.
+-- The same step in micro-batches of `size` samples; the loss is a mean over the batch, so each part counts by its
+-- share.
 local function in_parts(o, size)
   return function(batch)
     local samples, total = batch.count, nil
@@ -110,7 +112,8 @@ end
 
 -- ---- groups ----
 
--- The next `most` batches of an epoch, fewer at its end, as {count = samples, global_batch_size = those of all ranks, batch, …}.
+-- The next `most` batches of an epoch, fewer at its end, as {count = samples, global_batch_size = those of all ranks,
+-- batch, …}.
 local function next_group(o, iterator, most)
   local group = {count = 0, global_batch_size = 0}
   for i = 1, most do
@@ -249,7 +252,8 @@ function Step:step(batch)
   if ok then return loss end
   if not is_nomem(loss) then error(loss, 0) end
   if self.updating then
-    core.error{code = "nomem", op = OP, path = false, message = "the optimiser's own step ran out of memory: " .. loss.message,
+    core.error{code = "nomem", op = OP, path = false,
+      message = "the optimiser's own step ran out of memory: " .. loss.message,
       hint = "the weights are inconsistent; resume from the last checkpoint, with a smaller batch or model"}
   end
   local one = batch.count == 1 or self.size == 1

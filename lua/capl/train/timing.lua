@@ -1,9 +1,9 @@
 -- timing.lua: where the time of a training run goes: load, augment, forward, backward, optimizer, evaluation, other.
 --
--- On a processor the host's clock is read where one part of a step ends and the next begins. A GPU works after the host, so
--- there every tenth step is timed by marks in its own queue, which are read when they have long been passed; nobody waits.
--- Between two batches the training waits for data (load); the share of it in which the loader's threads augment counts
--- as augment. A step that a GPU replays as one graph has no parts: it counts as step.
+-- On a processor the host's clock is read where one part of a step ends and the next begins. A GPU works after the
+-- host, so there every tenth step is timed by marks in its own queue, which are read when they have long been passed;
+-- nobody waits. Between two batches the training waits for data (load); the share of it in which the loader's threads
+-- augment counts as augment. A step that a GPU replays as one graph has no parts: it counts as step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -13,8 +13,10 @@ local Timing = {}
 Timing.__index = Timing
 
 local clock = core.clock
-local EVERY, FIRST = 10, 5 -- steps of which a GPU times one, and the first such; before it plans are made and steps recorded
-local MARK, MARKS = 4064, 28 -- the first of its marks, and how many; capl bench takes those below, loaders those from 4094 on
+-- steps of which a GPU times one, and the first such; before it plans are made and steps recorded
+local EVERY, FIRST = 10, 5
+-- the first of its marks, and how many; capl bench takes those below, loaders those from 4094 on
+local MARK, MARKS = 4064, 28
 
 local parts = {"load", "augment", "forward", "backward", "optimizer", "step", "evaluation", "other"}
 

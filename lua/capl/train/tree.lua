@@ -1,7 +1,7 @@
 -- tree.lua: a tree of state as one JSON text and its tensors by name, and back, bit for bit.
 --
--- A tree is a table with text keys or a list, of such tables and of numbers, texts, booleans and tensors. What JSON cannot
--- say is an object with one key that begins with "$": {"$tensor": NAME}, {"$number": "nan" | "inf" | "-inf"},
+-- A tree is a table with text keys or a list, of such tables and of numbers, texts, booleans and tensors. What JSON
+-- cannot say is an object with one key that begins with "$": {"$tensor": NAME}, {"$number": "nan" | "inf" | "-inf"},
 -- {"$hex": bytes of a text that is no UTF-8}; a key of one's own that begins with "$" gets another one.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -11,7 +11,8 @@ local tree = {}
 local DEPTH = 64 -- deeper trees are those that contain themselves
 
 local function refuse(where, message)
-  core.error{code = "value", path = false, message = ("state%s: %s"):format(where == "" and "" or " '" .. where .. "'", message),
+  core.error{code = "value", path = false,
+    message = ("state%s: %s"):format(where == "" and "" or " '" .. where .. "'", message),
     hint = "state is made of tables with text keys, lists, numbers, texts, booleans and tensors"}
 end
 
@@ -88,7 +89,9 @@ function plain(out, value, where, depth)
   if kind == "boolean" then return value end
   if core.is_tensor(value) then return tensor_of(out, value, where) end
   if kind ~= "table" then refuse(where, "it is a " .. core.typename(value)) end
-  if depth > DEPTH then refuse(where:sub(1, 60) .. "…", "it is deeper than " .. DEPTH .. " tables; it may contain itself") end
+  if depth > DEPTH then
+    refuse(where:sub(1, 60) .. "…", "it is deeper than " .. DEPTH .. " tables; it may contain itself")
+  end
   return (is_list(value) and list_of or object_of)(out, value, where, depth + 1)
 end
 
@@ -117,7 +120,8 @@ local function read(value, tensors)
   if special[key] then
     local found = special[key](inner, tensors)
     if found == nil then
-      core.error{code = "format", message = ("the tree does not contain the target of %s = %s"):format(key, tostring(inner))}
+      core.error{code = "format", message = ("the tree does not contain the target of %s = %s"):format(key,
+        tostring(inner))}
     end
     return found
   end

@@ -23,8 +23,8 @@ capl_status cu_status(cudaError_t error, const char *doing)
   return error == cudaSuccess ? CAPL_OK : CAPL_FAIL(CAPL_EDEVICE, "%s", doing);
 }
 
-/* In the expected texts: compute 68 is f32, 77 is f32 through tf32; types 0 f32, 2 f16, 14 bf16; epilogues 1 none, 2 relu,
-** 4 bias, 6 bias and relu, 512 sums of B. */
+/* In the expected texts: compute 68 is f32, 77 is f32 through tf32; types 0 f32, 2 f16, 14 bf16; epilogues 1 none, 2
+** relu, 4 bias, 6 bias and relu, 512 sums of B. */
 enum { COMPUTE_32F = 68, COMPUTE_TF32 = 77 };
 
 static void expect(const blas_record *record, const char *wanted)
@@ -72,7 +72,8 @@ static void tf32_is_in_force_only_where_the_record_says_so(void **state)
 {
   (void)state;
   const char *format = "compute=%d scale=0 turn=0,0 epilogue=1 vector=4294967295"
-                       " A=f32 3x7 ld=3 batch=1:0 order=0 B=f32 7x5 ld=7 batch=1:0 order=0 D=f32 3x5 ld=3 batch=1:0 order=0";
+                       " A=f32 3x7 ld=3 batch=1:0 order=0 B=f32 7x5 ld=7 batch=1:0 order=0 D=f32 3x5 ld=3 batch=1:0 "
+                       "order=0";
   char wanted[256];
   blas_record off = blas_begin(CAPL_F32, 5, 3, 7, false, false);
   snprintf(wanted, sizeof wanted, format, COMPUTE_32F);

@@ -45,7 +45,8 @@ static capl_status hashed_read(capl_source *source, const capl_read *what, capl_
   int n = source->width * source->height * source->channels;
   for (int i = 0; i < n; i++) to->pixels[i] = (uint8_t)stir(id * 65537u + (uint32_t)i);
   for (int t = 0; t < source->length; t++) to->labels[t] = (int32_t)((id + (uint32_t)t) % 10);
-  for (int i = 0; i < source->width * source->height && source->n_fields > 0; i++) ((uint8_t *)to->field[0])[i] = to->pixels[i] % 19;
+  for (int i = 0; i < source->width * source->height && source->n_fields > 0; i++)
+    ((uint8_t *)to->field[0])[i] = to->pixels[i] % 19;
   return CAPL_OK;
 }
 
@@ -71,7 +72,8 @@ static capl_source *open_source(const shape *s)
   source->bad = s->bad;
   if (s->mask) {
     source->base.n_fields = 1;
-    source->base.field[0] = (capl_field){.name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {s->height, s->width}};
+    source->base.field[0] = (capl_field){.name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2,
+                                         .size = {s->height, s->width}};
   }
   return &source->base;
 }
@@ -126,7 +128,8 @@ static void check_host_parts(const shape *s, const capl_batch *a, const capl_bat
 {
   assert_int_equal(a->mix == NULL, b->mix == NULL);
   if (a->mix) assert_memory_equal(a->mix, b->mix, (size_t)a->count * sizeof *a->mix);
-  if (a->mix && s->length) assert_memory_equal(a->labels2, b->labels2, (size_t)(a->count * s->length) * sizeof *a->labels2);
+  if (a->mix && s->length)
+    assert_memory_equal(a->labels2, b->labels2, (size_t)(a->count * s->length) * sizeof *a->labels2);
   if (s->mask) assert_memory_equal(a->field[0], b->field[0], (size_t)(a->count * s->height * s->width));
 }
 
@@ -271,16 +274,19 @@ static void every_type_norm_and_augmentation_has_the_bytes_of_the_host(void **st
 
 /* What only some augmentations need: filters, maps that bend, colour, mixing, erasing; each sample has its own. */
 static const capl_augment_options bent = {
-  .perspective = {0, 0.4f}, .elastic = {0, 6}, .rotate = {-20, 20}, .crop = {0.4f, 1}, .noise = {0, 9}, .flip = 0.5f, .flip_text = true,
-  .skip = {[CAPL_AUGMENT_PERSPECTIVE] = 0.4f, [CAPL_AUGMENT_ELASTIC] = 0.4f}, .class_swaps = {.declared = true, .count = 1, .pair = {{4, 5}}},
+  .perspective = {0, 0.4f}, .elastic = {0, 6}, .rotate = {-20, 20}, .crop = {0.4f, 1}, .noise = {0, 9}, .flip = 0.5f,
+  .flip_text = true, .skip = {[CAPL_AUGMENT_PERSPECTIVE] = 0.4f, [CAPL_AUGMENT_ELASTIC] = 0.4f},
+  .class_swaps = {.declared = true, .count = 1, .pair = {{4, 5}}},
 };
 static const capl_augment_options filtered = {
-  .gamma = {0.4f, 2.5f}, .blur = {0.2f, 3}, .saturation = {0, 2}, .hue = {-0.5f, 0.5f}, .contrast = {0.5f, 1.5f}, .erase = {0.05f, 0.4f},
-  .erase_value = 99,     .invert = 0.3f,    .skip = {[CAPL_AUGMENT_GAMMA] = 0.3f, [CAPL_AUGMENT_BLUR] = 0.3f, [CAPL_AUGMENT_HUE] = 0.5f, [CAPL_AUGMENT_ERASE] = 0.5f},
+  .gamma = {0.4f, 2.5f}, .blur = {0.2f, 3}, .saturation = {0, 2}, .hue = {-0.5f, 0.5f}, .contrast = {0.5f, 1.5f},
+  .erase = {0.05f, 0.4f}, .erase_value = 99,     .invert = 0.3f,
+  .skip = {[CAPL_AUGMENT_GAMMA] = 0.3f, [CAPL_AUGMENT_BLUR] = 0.3f, [CAPL_AUGMENT_HUE] = 0.5f,
+           [CAPL_AUGMENT_ERASE] = 0.5f},
 };
 static const capl_augment_options mixed = {
-  .mixup = {0.4f, 0.4f}, .cutmix = {1, 0.4f}, .elastic = {0, 3}, .gamma = {0.5f, 2}, .blur = {0.3f, 1}, .rotate = {-30, 30}, .noise = {0, 5},
-  .skip = {[CAPL_AUGMENT_ELASTIC] = 0.5f, [CAPL_AUGMENT_BLUR] = 0.5f},
+  .mixup = {0.4f, 0.4f}, .cutmix = {1, 0.4f}, .elastic = {0, 3}, .gamma = {0.5f, 2}, .blur = {0.3f, 1},
+  .rotate = {-30, 30}, .noise = {0, 5}, .skip = {[CAPL_AUGMENT_ELASTIC] = 0.5f, [CAPL_AUGMENT_BLUR] = 0.5f},
   .fill = true, .fill_value = 20, .mask_fill = 3,
 };
 static const capl_augment_options *const rare[] = {&bent, &filtered, &mixed};
@@ -297,7 +303,8 @@ static void what_few_augmentations_need_has_the_bytes_of_the_host_too(void **sta
   for (size_t s = 0; s < sizeof rare_shapes / sizeof *rare_shapes; s++)
     for (size_t a = 0; a < sizeof rare / sizeof *rare; a++)
       for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_U8; type += CAPL_PIXEL_U8) {
-        capl_loader_options o = {.batch = 3, .workers = 1, .seed = 11, .shuffle = true, .augment = rare[a], .type = (capl_pixel_type)type,
+        capl_loader_options o = {.batch = 3, .workers = 1, .seed = 11, .shuffle = true, .augment = rare[a],
+                                 .type = (capl_pixel_type)type,
                                  .norm = a == 0 ? CAPL_NORM_UNIT : CAPL_NORM_STANDARDISE};
         compare_streamed_and_resident(&rare_shapes[s], o, 2);
       }
@@ -309,12 +316,14 @@ static void stages_have_the_bytes_of_the_host(void **state)
   const capl_stage stages[] = {
     {.from = CAPL_FROM_EPOCH, .at = 1},
     {.from = CAPL_FROM_STEP, .at = 2, .ramp = 3, .augments = true, .augment = everything},
-    {.from = CAPL_FROM_EPOCH, .at = 3, .ramp = 1, .ramp_in_epochs = true, .shape = CAPL_RAMP_COSINE, .augments = true, .augment = mixed},
+    {.from = CAPL_FROM_EPOCH, .at = 3, .ramp = 1, .ramp_in_epochs = true, .shape = CAPL_RAMP_COSINE, .augments = true,
+     .augment = mixed},
     {.from = CAPL_FROM_EPOCH, .at = 4, .augments = true, .augment = filtered},
   };
   for (size_t s = 1; s < 3; s++)
     for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_UNIT; norm++) {
-      capl_loader_options o = {.batch = 2, .workers = 1, .seed = 11, .shuffle = true, .stages = stages, .n_stages = 4, .norm = (capl_norm)norm};
+      capl_loader_options o = {.batch = 2, .workers = 1, .seed = 11, .shuffle = true, .stages = stages, .n_stages = 4,
+                               .norm = (capl_norm)norm};
       compare_streamed_and_resident(&rare_shapes[s], o, 6);
     }
 }
@@ -324,7 +333,8 @@ static void many_epochs_of_many_batches_keep_their_order(void **state)
   (void)state;
   shape s = {.width = 24, .height = 12, .channels = 1, .length = 4, .count = 101, .bad = -1};
   for (int workers = 0; workers <= 4; workers += 2) {
-    capl_loader_options o = {.batch = 2, .workers = workers, .prefetch = 1, .seed = 3, .shuffle = true, .augment = &everything};
+    capl_loader_options o = {.batch = 2, .workers = workers, .prefetch = 1, .seed = 3, .shuffle = true,
+                             .augment = &everything};
     compare_streamed_and_resident(&s, o, 3);
   }
 }
@@ -335,7 +345,8 @@ static void ranks_and_whole_batches_are_those_of_the_host(void **state)
   shape s = {.width = 8, .height = 8, .channels = 3, .length = 4, .count = 21, .bad = -1};
   for (int rank = 0; rank < 2; rank++)
     for (int drop = 0; drop < 2; drop++) {
-      capl_loader_options o = {.batch = 4, .workers = 2, .shuffle = true, .rank = rank, .world = 2, .drop_last = drop == 1};
+      capl_loader_options o = {.batch = 4, .workers = 2, .shuffle = true, .rank = rank, .world = 2,
+                               .drop_last = drop == 1};
       compare_streamed_and_resident(&s, o, 2);
     }
 }
@@ -383,7 +394,8 @@ static void an_epoch_may_be_left_and_another_begun(void **state)
   (void)state;
   for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache))
     for (int left_after = 0; left_after < 6; left_after++) {
-      capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
+      capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything,
+                               .cache = (capl_cache)cache};
       capl_loader *host, *device;
       open_both(&small, &o, &host, &device);
       for (uint64_t epoch = 0; epoch < 3; epoch++) {
@@ -403,7 +415,8 @@ static void batches_of_a_left_epoch_stay_what_they_were(void **state)
 {
   (void)state;
   for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache)) {
-    capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
+    capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything,
+                             .cache = (capl_cache)cache};
     capl_loader *host, *device;
     pair pairs[12];
     open_both(&small, &o, &host, &device);
@@ -444,7 +457,8 @@ static void a_state_is_of_what_was_handed_out_not_of_what_was_sent_ahead(void **
 {
   (void)state;
   for (int cache = CAPL_CACHE_NONE; cache <= CAPL_CACHE_DEVICE; cache = next_cache(cache)) {
-    capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything, .cache = (capl_cache)cache};
+    capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .augment = &everything,
+                             .cache = (capl_cache)cache};
     capl_loader *host, *device;
     capl_loader_state was, is;
     open_both(&small, &o, &host, &device);
@@ -490,7 +504,8 @@ static void a_bad_sample_is_replaced_by_the_same_one(void **state)
   (void)state;
   shape s = small;
   s.bad = 20;
-  capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP, .augment = &everything};
+  capl_loader_options o = {.batch = 3, .workers = 2, .shuffle = true, .on_error = CAPL_ON_ERROR_SKIP,
+                           .augment = &everything};
   compare_streamed_and_resident(&s, o, 3);
 }
 
@@ -572,7 +587,8 @@ static void a_set_needs_a_gpu(void **state)
   capl_source *source = open_source(&small);
   capl_loader *loader;
   capl_loader_options o = {.batch = 3, .cache = CAPL_CACHE_DEVICE};
-  assert_fails(capl_loader_new(source, &o, &loader), CAPL_EUNSUPPORTED, "cache is device, but batches are made on the host");
+  assert_fails(capl_loader_new(source, &o, &loader), CAPL_EUNSUPPORTED,
+               "cache is device, but batches are made on the host");
   capl_source_unref(source);
 }
 
@@ -597,7 +613,8 @@ static int run_failing(int code, int n)
   setenv("CAPL_SHIM_FAIL", text, 1);
   capl_loader *loader = NULL;
   capl_batch batch;
-  capl_loader_options o = {.batch = 8, .workers = 2, .augment = &everything, .cache = n % 2 ? CAPL_CACHE_NONE : CAPL_CACHE_AUTO};
+  capl_loader_options o = {.batch = 8, .workers = 2, .augment = &everything,
+                           .cache = n % 2 ? CAPL_CACHE_NONE : CAPL_CACHE_AUTO};
   capl_status status = capl_device_open("cuda", &gpu);
   if (status == CAPL_OK) status = open_loader(&small, o, true, &loader);
   if (status == CAPL_OK) status = capl_loader_epoch(loader, 0);
@@ -611,7 +628,8 @@ static int run_failing(int code, int n)
   capl_loader_free(loader);
   if (status == CAPL_OK) status = gpu->backend->sync();
   if (status == CAPL_OK) return 0;
-  bool told = strlen(capl_error_last()->message) > 0 && (status == CAPL_EDEVICE || status == CAPL_ENOMEM || status == CAPL_EUNSUPPORTED);
+  bool told = strlen(capl_error_last()->message) > 0
+      && (status == CAPL_EDEVICE || status == CAPL_ENOMEM || status == CAPL_EUNSUPPORTED);
   return told ? 1 : 2;
 }
 
@@ -632,9 +650,11 @@ static void every_failure_of_the_gpu_is_told_and_ends_nothing_else(void **state)
   static const int codes[] = {2, 700, 719}, steps[] = {1, 1, 5};
   for (int k = 0; k < 3; k++) {
     int fine = 0, told = 0;
-    for (int n = 1; fine < 8; n += steps[k]) { /* a failure before the GPU is chosen, or while all is put away, may do no harm */
+    for (int n = 1; fine < 8; n += steps[k]) { /* a failure before the GPU is chosen, or while all is put away, may
+                                               ** do no harm */
       int ended = in_a_child(codes[k], n);
-      if (ended > 1) fail_msg("CUDA error %d at call %d: %s", codes[k], n, ended == 2 ? "was told as something else" : "ended the process");
+      if (ended > 1) fail_msg("CUDA error %d at call %d: %s", codes[k], n,
+                              ended == 2 ? "was told as something else" : "ended the process");
       fine = ended == 0 ? fine + 1 : 0;
       told += ended == 1;
     }

@@ -6,8 +6,8 @@ local support = require "cuda.ops.support"
 local op = capl.op
 local normal, same, text = support.normal, support.same, support.text
 
--- Images, outputs, attributes: widths that 4 does and does not divide, outputs in whole and broken loads of 16 bytes, images
--- below the kernel, padding beyond it, more outputs than a block has, more strips than run at once.
+-- Images, outputs, attributes: widths that 4 does and does not divide, outputs in whole and broken loads of 16 bytes,
+-- images below the kernel, padding beyond it, more outputs than a block has, more strips than run at once.
 local CASES = {
   {{3, 1, 13, 17}, 32, {padding = 1}},
   {{2, 1, 12, 16}, 32, {padding = 1}},
@@ -38,7 +38,8 @@ local function shifted(t)
   local n, s = t:numel(), t.shape
   local pixels = op.reshape(t:permute(1, 3, 4, 2):contiguous(), {size = {n}})
   local flat = op.concat(capl.zeros(1, {device = "cuda"}):to(t.dtype), pixels, {dim = 1})
-  return op.reshape(op.narrow(flat, {dim = 1, start = 2, length = n}), {size = {s[1], s[3], s[4], s[2]}}):permute(1, 4, 2, 3)
+  return op.reshape(op.narrow(flat, {dim = 1, start = 2, length = n}), {size = {s[1], s[3], s[4], s[2]}}):permute(1, 4,
+    2, 3)
 end
 
 for _, dtype in ipairs {"f32", "f16", "bf16"} do
@@ -57,7 +58,8 @@ for _, dtype in ipairs {"f32", "f16", "bf16"} do
 
   it("takes images and gradients that begin anywhere in memory, " .. dtype, function()
     local x, w, bias = inputs({2, 1, 9, 12}, 16, dtype)
-    same("conv2d", {x, w, bias}, {padding = 1}, {off}, function(t) return t.ndim == 4 and t.shape[1] == 2 and shifted(t) or t end)
+    same("conv2d", {x, w, bias}, {padding = 1}, {off}, function(t)
+      return t.ndim == 4 and t.shape[1] == 2 and shifted(t) or t end)
     local dy = normal({2, 16, 9, 12}, dtype, 4)
     same("conv2d_grad_w", {x, dy}, {padding = 1, kernel = 3}, {2e-5, 2e-5}, shifted)
   end)
@@ -118,7 +120,8 @@ it("gives the same bits every time", function()
   local dy = normal({16, 40, 26, 33}, "f32", 4):to("cuda")
   local function run()
     local image = x:to("cuda")
-    return op.conv2d(image, w:to("cuda"), bias:to("cuda"), {padding = 1}), op.conv2d_grad_w(image, dy, {padding = 1, kernel = 3})
+    return op.conv2d(image, w:to("cuda"), bias:to("cuda"), {padding = 1}),
+      op.conv2d_grad_w(image, dy, {padding = 1, kernel = 3})
   end
   local first, second = {run()}, {run()}
   for k, t in ipairs(first) do assert.equal(0, support.different(t, second[k])) end
@@ -135,5 +138,7 @@ it("runs in a captured step", function()
   end)
   local got
   for _ = 1, 4 do got = step() end
-  for k, name in ipairs {"y", "dw", "db"} do assert(support.distance(got[name], want[k]) <= (k == 1 and 1.6e-2 or 2e-5), name) end
+  for k, name in ipairs {"y", "dw", "db"} do
+    assert(support.distance(got[name], want[k]) <= (k == 1 and 1.6e-2 or 2e-5), name)
+  end
 end)

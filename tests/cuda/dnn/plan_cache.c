@@ -212,7 +212,8 @@ static void without_a_place_nothing_is_kept_and_nothing_told(void **state)
 {
   (void)state;
   char endless[2 * PATH_MAX] = "/";
-  memset(endless + 1, 'x', sizeof endless - 2); /* no path is as long: where HOME is not set, the list of users has one */
+  memset(endless + 1, 'x', sizeof endless - 2); /* no path is as long: where HOME is not set, the list of users has
+                                                ** one */
   setenv("XDG_CACHE_HOME", endless, 1);
   lines = 0;
   write_it();

@@ -20,7 +20,8 @@ static dnn_record parsed(const char *text)
 
 static const char *const texts[] = {
   "conv2d bf16 x=64,1,60,160 y=64,32,60,160 kernel=3,3 padding=1,1 bias=bf16",
-  "conv2d f16 x=2,33,9,9 y=2,10,3,2 kernel=3,2 stride=2,3 padding=1,0 dilation=1,2 groups=5 bias=f32 relu deterministic",
+  "conv2d f16 x=2,33,9,9 y=2,10,3,2 kernel=3,2 stride=2,3 padding=1,0 dilation=1,2 groups=5 bias=f32 relu "
+  "deterministic",
   "conv2d_grad_x f32 x=1,1,1,1 y=1,1,1,1 tf32",
   "conv2d_grad_w f32 x=8,4,5,6 y=8,4,3,4 kernel=3,3 deterministic",
   "batch_norm bf16 x=4,8,3,3 y=4,8,3,3 relu add running",
@@ -123,7 +124,8 @@ static void the_switches_in_force_are_part_of_a_record(void **state)
 {
   (void)state;
   cu.tf32 = cu.deterministic = true;
-  dnn_record f32 = dnn_begin(DNN_CONV, CAPL_F32), f16 = dnn_begin(DNN_CONV, CAPL_F16), norm = dnn_begin(DNN_NORM, CAPL_F32);
+  dnn_record f32 = dnn_begin(DNN_CONV, CAPL_F32), f16 = dnn_begin(DNN_CONV, CAPL_F16),
+      norm = dnn_begin(DNN_NORM, CAPL_F32);
   assert_true(f32.tf32 && f32.deterministic);
   assert_true(!f16.tf32 && f16.deterministic); /* tf32 is about f32 products */
   assert_true(!norm.tf32 && norm.deterministic);
@@ -134,7 +136,8 @@ static void the_switches_in_force_are_part_of_a_record(void **state)
 
 /* ---- tensors ---------------------------------------------------------------------------------- */
 
-static void need_tensor(const dnn_record *r, dnn_role role, bool read, bool written, capl_dtype dtype, const int64_t *size)
+static void need_tensor(const dnn_record *r, dnn_role role, bool read, bool written, capl_dtype dtype,
+                        const int64_t *size)
 {
   dnn_tensor t = dnn_tensor_of(r, role);
   assert_true(t.used == (read || written));
@@ -196,10 +199,12 @@ static void what_no_engine_takes_is_refused_with_the_reason(void **state)
     {"batch_norm f32 x=4,20,3,3 y=4,20,3,3", NULL},
     {"batch_norm_grad f32 x=4,10,3,3 y=4,10,3,3", "channels are not a multiple of 4"},
     {"batch_norm f32 x=4,4,3,3 y=4,4,3,2", "x and y differ in size"},
-    {"max_pool2d f32 x=1,3,30,30 y=1,3,2,2 kernel=12,12 stride=12,12 index", "an i8 index cannot name the window's positions"},
+    {"max_pool2d f32 x=1,3,30,30 y=1,3,2,2 kernel=12,12 stride=12,12 index",
+     "an i8 index cannot name the window's positions"},
     {"max_pool2d f32 x=1,3,30,30 y=1,3,2,2 kernel=12,12 stride=12,12", NULL},
     {"max_pool2d f32 x=1,3,8,8 y=1,4,4,4 kernel=2,2 stride=2,2", "x and y differ in images or channels"},
-    {"avg_pool2d f32 x=1,3,7,7 y=1,3,4,4 kernel=2,2 stride=2,2 count_pad", "cuDNN would count what ceil_mode adds as padding"},
+    {"avg_pool2d f32 x=1,3,7,7 y=1,3,4,4 kernel=2,2 stride=2,2 count_pad",
+     "cuDNN would count what ceil_mode adds as padding"},
     {"avg_pool2d f32 x=1,3,7,7 y=1,3,4,4 kernel=2,2 stride=2,2", NULL},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

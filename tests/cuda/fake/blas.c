@@ -1,10 +1,10 @@
 /* blas.c -- blas.h for tests without cuBLASLt: every record is executed by the ref backend's own kernels.
 **
-** No arithmetic lives here. The product is ref's matmul into double precision, the epilogues are ref's add, relu and sum,
-** and the result is rounded once, by ref's cast. A record that the library would refuse can be had by
-** CAPL_FAKE_BLAS=plain (no epilogues), late (none either, which shows only when a product is run) or none (no products):
-** callers then take their own kernels. With =zeros every product is zeros, for runs that are not about values.
-** SPDX-License-Identifier: Apache-2.0
+** No arithmetic lives here. The product is ref's matmul into double precision, the epilogues are ref's add, relu and
+** sum, and the result is rounded once, by ref's cast. A record that the library would refuse can be had by
+** CAPL_FAKE_BLAS=plain (no epilogues), late (none either, which shows only when a product is run) or none (no
+** products): callers then take their own kernels. With =zeros every product is zeros, for runs that are not about
+** values. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/blas.h"
 
@@ -61,8 +61,8 @@ static capl_status ref_call(capl_device *ref, capl_op_id id, const capl_attr *at
 {
   capl_attr defaults[CAPL_MAX_ATTR];
   capl_attr_defaults(capl_op_get(id), defaults);
-  capl_call call = {.op = capl_op_get(id), .in = in, .n_in = n_in, .out = &out, .attr = attr ? attr : defaults, .id = id,
-                    .device = ref};
+  capl_call call = {.op = capl_op_get(id), .in = in, .n_in = n_in, .out = &out, .attr = attr ? attr : defaults,
+                    .id = id, .device = ref};
   return ref->kernels[id]->run(&call);
 }
 
@@ -154,7 +154,8 @@ capl_status blas_run(const blas_record *record, const blas_pointers *p)
   bool found;
   char text[BLAS_TEXT];
   CAPL_TRY(blas_supports(record, &found));
-  if (!found || (record->epilogue != BLAS_PLAIN && fake_is("late"))) return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
+  if (!found || (record->epilogue != BLAS_PLAIN && fake_is("late")))
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "no algorithm for %s", blas_describe(record, text, sizeof text));
   job j = {.record = *record, .pointers = *p};
   CAPL_TRY(capl_device_open("ref", &j.ref));
   blas_describe(record, text, sizeof text);

@@ -1,10 +1,10 @@
 /* dnn_run.c -- dnn.h for tests without cuDNN: every record is executed by the ref backend's own kernels.
 **
 ** No arithmetic lives here: a record becomes calls of ref's kernels on tensors over the given memory, queued on the
-** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN is a
-** list of words: none makes every record one without an engine, so that callers take their own kernels, no:KIND those of one
-** kind (no:conv2d_grad_w); norms makes norms faster than own kernels; old is a library that is too old; zeros executes
-** nothing and writes zeros, for runs that only collect records.
+** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN is
+** a list of words: none makes every record one without an engine, so that callers take their own kernels, no:KIND those
+** of one kind (no:conv2d_grad_w); norms makes norms faster than own kernels; old is a library that is too old; zeros
+** executes nothing and writes zeros, for runs that only collect records.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/dnn.h"
@@ -44,7 +44,8 @@ static capl_tensor *view_of(view *v, capl_device *ref, void *data, capl_dtype dt
   v->t.ndim = ndim;
   memcpy(v->t.size, size, (size_t)ndim * sizeof *size);
   capl_strides_row(ndim, size, v->t.stride);
-  if (ndim == 4) memcpy(v->t.stride, (int64_t[4]){size[1] * size[2] * size[3], 1, size[3] * size[1], size[1]}, sizeof(int64_t[4]));
+  if (ndim == 4)
+    memcpy(v->t.stride, (int64_t[4]){size[1] * size[2] * size[3], 1, size[3] * size[1], size[1]}, sizeof(int64_t[4]));
   return &v->t;
 }
 
@@ -291,7 +292,8 @@ static bool fake_has(const char *prefix, const char *what)
   const char *list = getenv("CAPL_FAKE_DNN");
   size_t head = strlen(prefix), tail = strlen(what);
   for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
-    if (strcspn(at, ",") == head + tail && strncmp(at, prefix, head) == 0 && strncmp(at + head, what, tail) == 0) return true;
+    if (strcspn(at, ",") == head + tail && strncmp(at, prefix, head) == 0 && strncmp(at + head, what, tail) == 0)
+      return true;
   return false;
 }
 
@@ -310,10 +312,12 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
   job j = {.record = *record, .pointers = *p, .zeros = fake_has("", "zeros")};
   const char *refusal = refusal_of(record);
   if (refusal)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text), refusal);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cuDNN has no engine for %s: %s", dnn_describe(record, text, sizeof text),
+                     refusal);
   for (int i = 0; i < DNN_ROLES; i++)
     if (dnn_tensor_of(record, (dnn_role)i).used && !p->at[i])
-      return CAPL_FAIL(CAPL_EINTERNAL, "%s without %s", dnn_describe(record, text, sizeof text), dnn_role_name((dnn_role)i));
+      return CAPL_FAIL(CAPL_EINTERNAL, "%s without %s", dnn_describe(record, text, sizeof text),
+                       dnn_role_name((dnn_role)i));
   CAPL_TRY(note(record));
   CAPL_TRY(capl_device_open("ref", &j.ref));
   dnn_describe(record, text, sizeof text);
@@ -323,7 +327,8 @@ capl_status dnn_run(capl_device *device, const dnn_record *record, const dnn_poi
   return CAPL_OK;
 }
 
-capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own, bool *faster)
+capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
+                       bool *faster)
 {
   (void)device, (void)p, (void)own;
   *faster = fake_has("", "norms") && !refusal_of(record);
@@ -338,7 +343,8 @@ capl_status dnn_list_own(const dnn_record *record, const dnn_work *own)
 capl_status dnn_check(void)
 {
   if (!fake_has("", "old")) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EUNSUPPORTED, "device cuda is not available: cuDNN 9.0.0 is installed, capl needs 9.1.0 or a later 9.x");
+  return CAPL_FAIL(CAPL_EUNSUPPORTED,
+                   "device cuda is not available: cuDNN 9.0.0 is installed, capl needs 9.1.0 or a later 9.x");
 }
 
 capl_status dnn_open(void)

@@ -21,14 +21,16 @@
 extern char **environ;
 
 static const char before[] =
-  "typedef unsigned char uint8_t;\ntypedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
+  "typedef unsigned char uint8_t;\ntypedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int "
+  "uint32_t;\n"
   "typedef long int64_t;\ntypedef unsigned long uint64_t;\ntypedef unsigned long size_t;\n"
   "#define RTC_KERNEL static\n#define __device__\n#define __forceinline__ inline\n"
   "struct shim_place { unsigned x, y, z; };\n"
   "struct shim_kernel { void (*call)(const void *); size_t bytes; const void *code; };\n"
   "extern \"C\" {\n"
   "extern shim_place threadIdx, blockIdx, blockDim, gridDim;\n"
-  "float expf(float), logf(float), powf(float, float), sqrtf(float), tanhf(float), fabsf(float), erff(float), erfcf(float);\n"
+  "float expf(float), logf(float), powf(float, float), sqrtf(float), tanhf(float), fabsf(float), erff(float), "
+  "erfcf(float);\n"
   "float sinf(float), cosf(float), expm1f(float), log1pf(float);\n"
   "}\n"
   "static float __int_as_float(int bits) { float v; __builtin_memcpy(&v, &bits, 4); return v; }\n"
@@ -104,8 +106,10 @@ static capl_status compile(const char *name, const char *source, const char *obj
   snprintf(log, sizeof log, "%s.%d.log", object, (int)getpid());
   CAPL_TRY(write_source(text, source, name));
   const char *race = getenv("CAPL_FAKE_RTC_RACE");
-  char *command[] = {(char *)FAKE_RTC_CXX, "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-I" FAKE_RTC_INCLUDE, "-o", made, text,
-                     (char *)shim_library(), race ? "-fsanitize=thread" : NULL, "-nodefaultlibs" /* no libtsan */, NULL};
+  char *command[] = {(char *)FAKE_RTC_CXX, "-std=c++17", "-O0", "-fPIC", "-shared", "-w", "-I" FAKE_RTC_INCLUDE, "-o",
+                     made, text,
+                     (char *)shim_library(), race ? "-fsanitize=thread" : NULL, "-nodefaultlibs" /* no libtsan */,
+                     NULL};
   capl_status status = run(command, log);
   if (status == CAPL_OK && rename(made, object) != 0) status = CAPL_FAIL(CAPL_EIO, "%s cannot be written", object);
   unlink(text);
@@ -129,7 +133,8 @@ static uint64_t hash(uint64_t h, const char *text)
 capl_status rtc_kernel(const char *name, const char *source, cu_entry *out)
 {
   char object[400];
-  if (cu.capturing) return CAPL_FAIL(CAPL_ESTATE, "a captured step has a fused kernel that the steps before it had not");
+  if (cu.capturing)
+    return CAPL_FAIL(CAPL_ESTATE, "a captured step has a fused kernel that the steps before it had not");
   mkdir(folder(), 0700);
   uint64_t key = hash(hash(hash(14695981039346656037u, before), after), source);
   snprintf(object, sizeof object, "%s/%s-%016llx.so", folder(), name, (unsigned long long)hash(key, shim_library()));

@@ -1,5 +1,5 @@
-/* deferred.c -- what Lua's collector lets go while a step is recorded: fetches and other recordings. A driver refuses to wait
-** then, and the refusal ends the recording; so it is done later.
+/* deferred.c -- what Lua's collector lets go while a step is recorded: fetches and other recordings. A driver refuses
+** to wait then, and the refusal ends the recording; so it is done later.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "unit.h"

@@ -32,7 +32,8 @@ static capl_status make_inputs(capl_tensor *in[INPUTS])
   for (int i = 0; i < INPUTS; i++) {
     int64_t n = 1;
     for (int d = 0; d < dims[i]; d++) n *= sizes[i][d];
-    for (int64_t k = 0; k < n; k++) values[k] = i == LABELS ? (double)k : i == MOMENTUM ? 0 : (double)((k * 37 + i) % 19 - 9) / 16;
+    for (int64_t k = 0; k < n; k++)
+      values[k] = i == LABELS ? (double)k : i == MOMENTUM ? 0 : (double)((k * 37 + i) % 19 - 9) / 16;
     CAPL_TRY(capl_tensor_from_doubles(cuda, i == LABELS ? CAPL_I32 : CAPL_F32, dims[i], sizes[i], values, &in[i]));
   }
   return CAPL_OK;
@@ -142,7 +143,8 @@ static int lose_at(int code, uint64_t n)
   shim_fail(code, n, 0);
   capl_status status = step(&loss, &weights);
   if (shim_calls(code) - asked < n) return status == CAPL_OK ? 0 : 2;
-  bool told = status == CAPL_EDEVICE && strstr(capl_error_last()->message, code == 700 ? "CUDA error 700" : "CUDA error 719");
+  bool told = status == CAPL_EDEVICE
+      && strstr(capl_error_last()->message, code == 700 ? "CUDA error 700" : "CUDA error 719");
   if (!told) fprintf(stderr, "call %d: %d %s\n", (int)n, (int)status, capl_error_last()->message);
   return told && live_bytes() == before && step(&loss, &weights) == CAPL_EDEVICE && live_bytes() == before ? 1 : 2;
 }

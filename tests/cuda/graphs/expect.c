@@ -50,7 +50,8 @@ static const char *type_name(capl_dtype dtype)
 
 static void add(tensors *t, int64_t uid, const char *type, int64_t n, int64_t c, int64_t h, int64_t w)
 {
-  t->list[t->count++] = (tensor){uid, {n, c, h, w}, type, uid > DNN_UID_BETWEEN, uid == DNN_UID_EPS || uid == DNN_UID_MOMENTUM};
+  t->list[t->count++] = (tensor){uid, {n, c, h, w}, type, uid > DNN_UID_BETWEEN, uid == DNN_UID_EPS
+                                 || uid == DNN_UID_MOMENTUM};
 }
 
 #define UID(role) (DNN_##role + 1)
@@ -201,7 +202,8 @@ static void same_fractions(findings *f, const char *name, cudnnBackendDescriptor
   cudnnBackendGetAttribute(d, attribute, CUDNN_TYPE_FRACTION, 2, &n, got);
   f->compared++;
   for (int i = 0; i < 2; i++)
-    if (n != 2 || got[i].numerator != want[i] || got[i].denominator != 1) wrong(f, "pool: %s is not what the record says", name);
+    if (n != 2 || got[i].numerator != want[i] || got[i].denominator != 1)
+      wrong(f, "pool: %s is not what the record says", name);
 }
 #define SAME_FRACTIONS(NAME, want) same_fractions(f, #NAME, d, CUDNN_ATTR_##NAME, want)
 
@@ -260,7 +262,8 @@ static void say(node *n, const char *key, const char *fmt, ...)
 
 static void say_word(node *n, const char *key, const char *word) { say(n, key, "\"%s\"", word); }
 static void say_tensor(node *n, const char *key, int64_t uid) { say(n, key, "\"%" PRId64 "\"", uid); }
-static void say_two(node *n, const char *key, const int64_t *v) { say(n, key, "[%" PRId64 ",%" PRId64 "]", v[0], v[1]); }
+static void say_two(node *n, const char *key, const int64_t *v) { say(n, key, "[%" PRId64 ",%" PRId64 "]", v[0], v[1]);
+    }
 static void say_fractions(node *n, const char *key, int64_t a, int64_t b)
 {
   say(n, key, "[[%" PRId64 ",1],[%" PRId64 ",1]]", a, b);
@@ -358,7 +361,8 @@ static void add_pool(nodes *all, const dnn_record *r, bool max, bool forward)
 {
   node *n = add_node(all, forward ? "CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR"
                                   : "CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR");
-  const char *average = r->count_pad ? "CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING" : "CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING";
+  const char *average = r->count_pad ? "CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING"
+      : "CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING";
   say_word(n, "mode", max ? "CUDNN_RESAMPLE_MAXPOOL" : average);
   say_word(n, "paddingMode", max ? "CUDNN_NEG_INF_PAD" : "CUDNN_ZERO_PAD");
   say_word(n, "nanOpt", max ? "CUDNN_PROPAGATE_NAN" : "CUDNN_NOT_PROPAGATE_NAN");
@@ -438,9 +442,11 @@ static void same_json_tensor(findings *f, const cJSON *got, const tensor *want)
   snprintf(where, sizeof where, "tensor %" PRId64 " of the plan", want->uid);
   snprintf(value, sizeof value, "\"%s\"", want->type);
   same_value(f, where, got, "dataType", value);
-  snprintf(value, sizeof value, "[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", size[0], size[1], size[2], size[3]);
+  snprintf(value, sizeof value, "[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", size[0], size[1], size[2],
+           size[3]);
   same_value(f, where, got, "dim", value);
-  snprintf(value, sizeof value, "[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", stride[0], stride[1], stride[2], stride[3]);
+  snprintf(value, sizeof value, "[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", stride[0], stride[1], stride[2],
+           stride[3]);
   same_value(f, where, got, "stride", value);
   same_value(f, where, got, "isVirtual", want->between ? "true" : "false");
   same_value(f, where, got, "isByValue", want->by_value ? "true" : "false");

@@ -1,13 +1,13 @@
 /* graphs.c -- what the real cuDNN makes of the engine's records on a GPU that is not there.
 **
 ** usage: graphs STUB DEVICE.json types|kinds|alone RECORDS...
-** Every record of the lists becomes a graph, by the backend's own builder, then candidates by cuDNN's heuristics for the
-** described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A
+** Every record of the lists becomes a graph, by the backend's own builder, then candidates by cuDNN's heuristics for
+** the described GPU, then a finished plan, saved and loaded again; what can be read back is compared with the record. A
 ** process of its own does a few records at a time, since cuDNN may crash; then the record is named and the next process
-** goes on. "alone" is for libraries before 9.8, to which no GPU can be described: graphs without plans. Plans of runtime-compiled engines take up to a second, so one of each kind, or of each kind and type, is
-** finished; of the others the candidates count. A line for every failure, then a summary. In a list, N stands for each
-** of the batch sizes; text after # is for people.
-** SPDX-License-Identifier: Apache-2.0
+** goes on. "alone" is for libraries before 9.8, to which no GPU can be described: graphs without plans. Plans of
+** runtime-compiled engines take up to a second, so one of each kind, or of each kind and type, is finished; of the
+** others the candidates count. A line for every failure, then a summary. In a list, N stands for each of the batch
+** sizes; text after # is for people. SPDX-License-Identifier: Apache-2.0
 */
 #include <cjson/cJSON.h>
 #include <dlfcn.h>
@@ -63,7 +63,8 @@ static void check_switches(const dnn_record *record, const dnn_candidates *list,
       failed(r, "an engine that changes its sums for a deterministic record");
     if (product && notes & 1u << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)
       failed(r, "an engine that sums in less than f32");
-    if (product && notes & 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) failed(r, "an engine that rounds what it reads");
+    if (product && notes & 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)
+      failed(r, "an engine that rounds what it reads");
   }
 }
 
@@ -71,7 +72,8 @@ static void check_switches(const dnn_record *record, const dnn_candidates *list,
 static void check_deterministic(const dnn_candidates *list, result *r)
 {
   int steady = 0;
-  for (int i = 0; i < list->count; i++) steady += !(list->list[i].numerical & 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  for (int i = 0; i < list->count; i++)
+    steady += !(list->list[i].numerical & 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
   if (list->count > 0 && steady == 0) failed(r, "every engine changes its sums: none is left for deterministic = true");
 }
 
@@ -104,10 +106,10 @@ static void left_out_for_workspace(const dnn_plan *plan, result *r)
   failed(r, text);
 }
 
-/* As dnn_run.c does it without timing: the first engine that takes the record. Its workspace must be one that dnn_run.c gives: what
-** comes after it is slower, up to the fallback engines without tensor cores. */
-static void finish_plan(const dnn_record *record, const dnn_candidates *list, const dnn_target *target, bool may_compile,
-                        result *r)
+/* As dnn_run.c does it without timing: the first engine that takes the record. Its workspace must be one that dnn_run.c
+** gives: what comes after it is slower, up to the fallback engines without tensor cores. */
+static void finish_plan(const dnn_record *record, const dnn_candidates *list, const dnn_target *target,
+                        bool may_compile, result *r)
 {
   bool left_out = false;
   for (int i = 0; i < list->count; i++) {
@@ -139,7 +141,8 @@ static bool may_lack_engine(const dnn_record *record, int capability)
   return capability < OLD_CAPABILITY && record->dtype == CAPL_BF16;
 }
 
-static void check_record(const dnn_record *record, const dnn_target *target, int capability, bool may_compile, result *r)
+static void check_record(const dnn_record *record, const dnn_target *target, int capability, bool may_compile,
+                         result *r)
 {
   dnn_graph g;
   dnn_candidates list;
@@ -300,8 +303,8 @@ static int run_refusals(const dnn_target *target)
 
 /* ---- without a description --------------------------------------------------------------------------------- */
 
-/* What a library before 9.8 can be asked without a GPU: it takes every graph, whose descriptors read back as they should, and
-** has engines for graphs of this form. Whether one takes the sizes on a certain GPU only that GPU tells. */
+/* What a library before 9.8 can be asked without a GPU: it takes every graph, whose descriptors read back as they
+** should, and has engines for graphs of this form. Whether one takes the sizes on a certain GPU only that GPU tells. */
 static bool takes_graph(const dnn_record *record)
 {
   dnn_graph g;
@@ -311,7 +314,8 @@ static bool takes_graph(const dnn_record *record)
   capl_status status = dnn_graph_build(&g, record, NULL);
   if (status == CAPL_OK) {
     expect_descriptors(record, &g, &f);
-    cudnnBackendGetAttribute(g.graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1, &count, &engines);
+    cudnnBackendGetAttribute(g.graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1, &count,
+                             &engines);
   }
   dnn_graph_free(&g);
   bool ok = status == CAPL_OK && !f.wrong[0] && engines > 0;
@@ -325,8 +329,8 @@ static int run_graphs_alone(void)
 {
   int taken = 0;
   for (int i = 0; i < n_records; i++) taken += takes_graph(&records[i]);
-  printf("cuDNN %zu: %d of %d graphs taken, each with engines of its form; no GPU can be described to it\n", cudnnGetVersion(),
-         taken, n_records);
+  printf("cuDNN %zu: %d of %d graphs taken, each with engines of its form; no GPU can be described to it\n",
+         cudnnGetVersion(), taken, n_records);
   return taken != n_records;
 }
 
@@ -487,10 +491,12 @@ int main(int argc, char **argv)
   workspace_max = dnn_workspace_share((size_t)number_of(json, "totalGlobalMem"));
   warm_up(&target);
   totals t = {0};
-  job j = {.target = &target, .capability = (int)number_of(json, "deviceVer") / 10, .each_type = strcmp(argv[3], "types") == 0};
+  job j = {.target = &target, .capability = (int)number_of(json, "deviceVer") / 10,
+           .each_type = strcmp(argv[3], "types") == 0};
   run_all(&j, &t);
   int refusals_wrong = run_refusals(&target) + check_description(&target, json);
-  printf("%s: %d records: %d plans finished (%d compiled), %d with candidates, %d without engine as expected, %d failed; "
+  printf("%s: %d records: %d plans finished (%d compiled), %d with candidates, %d without engine as expected, %d "
+         "failed; "
          "%d attributes compared; not compared:%s; %.1f s\n",
          argv[2], n_records, t.planned, t.compiled, t.candidates_only, t.no_engine, t.failed, t.compared,
          t.others[0] ? t.others : " none", now() - start);

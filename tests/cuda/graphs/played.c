@@ -48,11 +48,13 @@ capl_status dnn_graph_build(dnn_graph *g, const dnn_record *record, cudnnHandle_
 
 void dnn_graph_free(dnn_graph *g) { (void)g, played.graphs--; }
 capl_status dnn_target_of_gpu(int index, dnn_target *out) { return (void)index, *out = (dnn_target){0}, CAPL_OK; }
-capl_status dnn_target_text(const dnn_target *t, char **json) { return (void)t, *json = strdup("{\"deviceVer\":900}"), CAPL_OK; }
+capl_status dnn_target_text(const dnn_target *t, char **json) { return (void)t, *json = strdup("{\"deviceVer\":900}"),
+    CAPL_OK; }
 void dnn_target_free(dnn_target *t) { (void)t; }
 bool dnn_uses_tensor_cores(uint32_t numerical) { return numerical & 1; }
 
-capl_status dnn_candidates_get(const dnn_record *record, const dnn_graph *g, const dnn_target *target, dnn_candidates *out)
+capl_status dnn_candidates_get(const dnn_record *record, const dnn_graph *g, const dnn_target *target,
+                               dnn_candidates *out)
 {
   (void)record, (void)g, (void)target;
   memset(out, 0, sizeof *out);
@@ -67,8 +69,8 @@ void dnn_candidates_free(dnn_candidates *list) { list->count = 0; }
 
 static capl_status new_plan(int candidate, dnn_plan *out)
 {
-  *out = (dnn_plan){.plan = (cudnnBackendDescriptor_t)(uintptr_t)(16 + candidate), .workspace = played.workspace[candidate],
-                    .engine = candidate, .numerical = candidate == 2};
+  *out = (dnn_plan){.plan = (cudnnBackendDescriptor_t)(uintptr_t)(16 + candidate),
+                    .workspace = played.workspace[candidate], .engine = candidate, .numerical = candidate == 2};
   played.plans_live++;
   return CAPL_OK;
 }
@@ -125,7 +127,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t d, cudnnBackendA
   (void)type;
   assert_ptr_equal(d, &pack);
   if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) memcpy(pack.uids, values, (size_t)count * sizeof *pack.uids);
-  else if (name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS) memcpy(pack.pointers, values, (size_t)count * sizeof *pack.pointers);
+  else if (name == CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)
+    memcpy(pack.pointers, values, (size_t)count * sizeof *pack.pointers);
   else memcpy(&pack.workspace, values, sizeof pack.workspace);
   if (name == CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) pack.count = count;
   return CUDNN_STATUS_SUCCESS;
@@ -268,7 +271,8 @@ void restart(void)
   assert_int_equal(played.graphs, 0);
 }
 
-/* ---- a cache of its own for each test ----------------------------------------------------------------------------- */
+/* ---- a cache of its own for each test
+** ----------------------------------------------------------------------------- */
 
 static char folder[64];
 

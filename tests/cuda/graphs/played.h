@@ -1,8 +1,8 @@
 /* played.h -- cuDNN and CUDA for tests of dnn_run.c and dnn_tune.c: played.c takes their place.
 **
-** A plan here is a number, its candidate. Running one checks that every tensor is aligned and writes the number into each
-** byte of what the record writes, so that results show which plan ran and where they went. Time is what `played` says.
-** SPDX-License-Identifier: Apache-2.0
+** A plan here is a number, its candidate. Running one checks that every tensor is aligned and writes the number into
+** each byte of what the record writes, so that results show which plan ran and where they went. Time is what `played`
+** says. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TESTS_PLAYED_H
 #define CAPL_TESTS_PLAYED_H

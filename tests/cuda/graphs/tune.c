@@ -1,5 +1,5 @@
-/* tune.c -- tests of dnn_tune.c, and of the choice between cuDNN and own kernels: what is timed, how long, what is kept.
-** SPDX-License-Identifier: Apache-2.0
+/* tune.c -- tests of dnn_tune.c, and of the choice between cuDNN and own kernels: what is timed, how long, what is
+** kept. SPDX-License-Identifier: Apache-2.0
 */
 #include "played.h"
 
@@ -187,7 +187,8 @@ static void own_kernels_are_listed_where_they_run(void **state)
   unsetenv("CAPL_DNN_PLANS");
   assert_int_equal(read_list(path), 3);
   assert_non_null(strstr(listed[0], "\"how\": \"tuned\"")); /* cuDNN's best, for the trial */
-  for (int i = 1; i < 3; i++) assert_non_null(strstr(listed[i], "\"engine\": \"own\", \"workspace\": 0, \"how\": \"faster\""));
+  for (int i = 1; i < 3; i++)
+    assert_non_null(strstr(listed[i], "\"engine\": \"own\", \"workspace\": 0, \"how\": \"faster\""));
 }
 
 static void timing_a_norm_leaves_its_running_statistics_alone(void **state)

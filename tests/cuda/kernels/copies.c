@@ -66,7 +66,8 @@ static void assert_same(const capl_tensor *got, const capl_tensor *want, const c
   OK(capl_tensor_to_doubles(want, b));
   for (int64_t i = 0; i < n; i++)
     if (!(a[i] == b[i] && signbit(a[i]) == signbit(b[i])) && !(a[i] != a[i] && b[i] != b[i]))
-      fail_msg("%s to %s: element %lld is %.17g, ref has %.17g", what, capl_dtype_name(want->dtype), (long long)i, a[i], b[i]);
+      fail_msg("%s to %s: element %lld is %.17g, ref has %.17g", what, capl_dtype_name(want->dtype), (long long)i, a[i],
+               b[i]);
   free(a);
   free(b);
 }
@@ -120,7 +121,8 @@ static void check_pair(capl_dtype from, capl_dtype to, int64_t rows, int64_t col
   char what[64];
   capl_tensor *x = make(from, rows, columns), *copy = on_cuda(x), *v = view(x, how), *v_copy = view(copy, how);
   capl_tensor *want, *got;
-  snprintf(what, sizeof what, "layout %d of %lldx%lld %s", how, (long long)rows, (long long)columns, capl_dtype_name(from));
+  snprintf(what, sizeof what, "layout %d of %lldx%lld %s", how, (long long)rows, (long long)columns,
+           capl_dtype_name(from));
   cast_of(v, to, &want);
   cast_of(v_copy, to, &got);
   assert_same(got, want, what);

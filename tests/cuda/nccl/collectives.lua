@@ -1,6 +1,6 @@
 --- capl: 1
--- collectives.lua: each collective in every dtype and a few sizes, against sums in Lua; answers are asked for late, so that
--- several are under way. Run by ranks.py. (tests/dist has more cases, for the same calls on processors.)
+-- collectives.lua: each collective in every dtype and a few sizes, against sums in Lua; answers are asked for late, so
+-- that several are under way. Run by ranks.py. (tests/dist has more cases, for the same calls on processors.)
 -- SPDX-License-Identifier: Apache-2.0
 local world = capl.distributed()
 local rank, size = world.rank, world.size
@@ -19,7 +19,9 @@ local function mine(n, dtype) return capl.tensor(list_of(n, function(i) return v
 
 local function reduced(op, i)
   local total = value(0, i)
-  for r = 1, size - 1 do total = op == "max" and math.max(total, value(r, i)) or op ~= "max" and total + value(r, i) or total end
+  for r = 1, size - 1 do
+    total = op == "max" and math.max(total, value(r, i)) or op ~= "max" and total + value(r, i) or total
+  end
   return op == "mean" and total / size or total
 end
 
@@ -31,7 +33,8 @@ local function try(dtype, n)
   for _, op in ipairs{"sum", "max", dtype:match("^[fb]") and "mean"} do
     expect(op, world:all_reduce(mine(n, dtype), {op = op, async = true}), n, function(i) return reduced(op, i) end)
   end
-  expect("broadcast", world:broadcast(mine(n, dtype), {from = size - 1, async = true}), n, function(i) return value(size - 1, i) end)
+  expect("broadcast", world:broadcast(mine(n, dtype), {from = size - 1, async = true}), n, function(i)
+    return value(size - 1, i) end)
   expect("all_gather", world:all_gather(mine(n, dtype), later), n * size,
     function(i) return value(math.floor((i - 1) / n), (i - 1) % n + 1) end)
   expect("reduce_scatter", world:reduce_scatter(mine(n * size, dtype):view(size, n), later), n,
@@ -43,7 +46,8 @@ end
 for _, dtype in ipairs{"f32", "f64", "f16", "bf16", "i32", "i64"} do
   for _, n in ipairs{1, 7, 300} do try(dtype, n) end
 end
-expect("broadcast of bytes", world:broadcast(mine(9, "f32"):gt(0):to("u8"), later), 9, function(i) return value(0, i) > 0 and 1 or 0 end)
+expect("broadcast of bytes", world:broadcast(mine(9, "f32"):gt(0):to("u8"), later), 9, function(i)
+  return value(0, i) > 0 and 1 or 0 end)
 world:all_reduce(capl.zeros(0))
 
 for _, case in ipairs(wanted) do

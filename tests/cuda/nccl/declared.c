@@ -1,5 +1,5 @@
-/* declared.c -- the engine's own declarations of NCCL against NCCL's header, where there is one: this only has to compile.
-** SPDX-License-Identifier: Apache-2.0
+/* declared.c -- the engine's own declarations of NCCL against NCCL's header, where there is one: this only has to
+** compile. SPDX-License-Identifier: Apache-2.0
 */
 #include <nccl.h>
 

@@ -1,9 +1,10 @@
 /* nccl.c -- a libnccl.so.2 for tests: the functions the engine uses, on the stand-in for CUDA's runtime.
 **
-** A collective is a piece of work of the stream it was given, as NCCL's kernels are: it runs when the stream gets there, and
-** again in each replay of a captured step. Ranks send along what they were asked for; where that differs the GPU is lost,
-** where NCCL itself would hang or mix up numbers. Sums are made in the order of ranks, so every rank has the same bits.
-** Every call goes into the trace of the shim: streams, groups, captures and order are looked at by order.py.
+** A collective is a piece of work of the stream it was given, as NCCL's kernels are: it runs when the stream gets
+** there, and again in each replay of a captured step. Ranks send along what they were asked for; where that differs the
+** GPU is lost, where NCCL itself would hang or mix up numbers. Sums are made in the order of ranks, so every rank has
+** the same bits. Every call goes into the trace of the shim: streams, groups, captures and order are looked at by
+** order.py.
 **
 **   CAPL_FAKE_NCCL=old      says it is version 2.10
 **                  fails    the third all_reduce fails: joining and warming up have one each
@@ -62,7 +63,8 @@ static size_t size_of(nccl_type type)
 static double half_value(uint16_t h)
 {
   int exponent = h >> 10 & 31, fraction = h & 1023;
-  double value = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+  double value = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25)
+      : ldexp(fraction, -24);
   return h >> 15 ? -value : value;
 }
 
@@ -121,7 +123,8 @@ static void set_at(nccl_type type, void *p, size_t i, double v)
 
 static int64_t whole_at(nccl_type type, const void *p, size_t i)
 {
-  return type == NCCL_INT64 ? ((const int64_t *)p)[i] : type == NCCL_INT32 ? ((const int32_t *)p)[i] : ((const uint8_t *)p)[i];
+  return type == NCCL_INT64 ? ((const int64_t *)p)[i] : type == NCCL_INT32 ? ((const int32_t *)p)[i]
+  : ((const uint8_t *)p)[i];
 }
 
 static void set_whole_at(nccl_type type, void *p, size_t i, int64_t v)
@@ -132,7 +135,8 @@ static void set_whole_at(nccl_type type, void *p, size_t i, int64_t v)
 }
 
 /* out[i] = the reduction of element first + i of every rank. */
-static void reduce(nccl_type type, nccl_op op, int ranks, const unsigned char *all, size_t stride, size_t first, size_t count, void *out)
+static void reduce(nccl_type type, nccl_op op, int ranks, const unsigned char *all, size_t stride, size_t first,
+                   size_t count, void *out)
 {
   bool whole = type < NCCL_FLOAT16;
   for (size_t i = 0; i < count; i++) {
@@ -174,8 +178,9 @@ typedef struct {
 static bool same_call(const job *j, const call_card *mine, const call_card *other, int rank)
 {
   if (memcmp(mine, other, sizeof *mine) == 0) return true;
-  fprintf(stderr, "stand-in for NCCL: rank %d: %s of %llu, rank %d: %s of %llu\n", j->comm->ranks.rank, job_names[mine->kind],
-          (unsigned long long)mine->count, rank, job_names[other->kind], (unsigned long long)other->count);
+  fprintf(stderr, "stand-in for NCCL: rank %d: %s of %llu, rank %d: %s of %llu\n", j->comm->ranks.rank,
+          job_names[mine->kind], (unsigned long long)mine->count, rank, job_names[other->kind],
+          (unsigned long long)other->count);
   return false;
 }
 
@@ -232,9 +237,11 @@ static nccl_result queue(cudaStream_t on, const job *j)
   if (j->comm->trouble) return refuse(j->comm->trouble, "the communicator is broken");
   j->comm->on = on;
   if (shim_stream_captured(on)) j->comm->recorded = true;
-  shim_trace("nccl %s %d %llu %d %d %d%s", job_names[j->call.kind], shim_stream_number(on), (unsigned long long)j->call.count,
-             j->call.type, j->call.op, j->call.kind == SWAP ? -1 : j->call.root, shim_stream_captured(on) ? " captured" : "");
-  return shim_enqueue(on, run_job, j, sizeof *j, "collective") == cudaSuccess ? NCCL_SUCCESS : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
+  shim_trace("nccl %s %d %llu %d %d %d%s", job_names[j->call.kind], shim_stream_number(on),
+             (unsigned long long)j->call.count, j->call.type, j->call.op, j->call.kind == SWAP ? -1 : j->call.root,
+             shim_stream_captured(on) ? " captured" : "");
+  return shim_enqueue(on, run_job, j, sizeof *j, "collective") == cudaSuccess ? NCCL_SUCCESS
+      : refuse(NCCL_UNHANDLED_CUDA_ERROR, "the stream takes no work");
 }
 
 /* ---- groups: one Send and one Recv, with the same peer --------------------------------------- */
@@ -274,7 +281,8 @@ API nccl_result ncclRecv(void *out, size_t count, nccl_type type, int peer, nccl
 
 nccl_result ncclSend(const void *in, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on)
 {
-  if (!group.depth || group.sends) return refuse(NCCL_INVALID_USAGE, "the stand-in knows one Send and one Recv in a group");
+  if (!group.depth || group.sends)
+    return refuse(NCCL_INVALID_USAGE, "the stand-in knows one Send and one Recv in a group");
   group.half[0] = (job){{SWAP, type, 0, peer, count}, in, NULL, comm};
   group.sends = true;
   group.on = on;
@@ -283,7 +291,8 @@ nccl_result ncclSend(const void *in, size_t count, nccl_type type, int peer, ncc
 
 nccl_result ncclRecv(void *out, size_t count, nccl_type type, int peer, nccl_comm comm, cudaStream_t on)
 {
-  if (!group.depth || group.receives || on == NULL) return refuse(NCCL_INVALID_USAGE, "the stand-in knows one Send and one Recv in a group");
+  if (!group.depth || group.receives || on == NULL)
+    return refuse(NCCL_INVALID_USAGE, "the stand-in knows one Send and one Recv in a group");
   group.half[1] = (job){{SWAP, type, 0, peer, count}, NULL, out, comm};
   group.receives = true;
   return NCCL_SUCCESS;
@@ -291,12 +300,16 @@ nccl_result ncclRecv(void *out, size_t count, nccl_type type, int peer, nccl_com
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-API nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on);
-API nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm, cudaStream_t on);
+API nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm,
+                              cudaStream_t on);
+API nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm,
+                              cudaStream_t on);
 API nccl_result ncclAllGather(const void *in, void *out, size_t count, nccl_type type, nccl_comm comm, cudaStream_t on);
-API nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on);
+API nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm,
+                                  cudaStream_t on);
 
-nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on)
+nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm,
+                          cudaStream_t on)
 {
   if (comm->sums++ > 1 && fake_is("fails")) return refuse(NCCL_SYSTEM_ERROR, "the stand-in was told to fail");
   if (comm->sums > 3 && fake_is("breaks")) comm->trouble = NCCL_REMOTE_ERROR;
@@ -304,7 +317,8 @@ nccl_result ncclAllReduce(const void *in, void *out, size_t count, nccl_type typ
   return queue(on, &(job){{ALL_REDUCE, type, op, 0, count}, in, out, comm});
 }
 
-nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm, cudaStream_t on)
+nccl_result ncclBroadcast(const void *in, void *out, size_t count, nccl_type type, int root, nccl_comm comm,
+                          cudaStream_t on)
 {
   return queue(on, &(job){{BROADCAST, type, 0, root, count}, in, out, comm});
 }
@@ -314,15 +328,16 @@ nccl_result ncclAllGather(const void *in, void *out, size_t count, nccl_type typ
   return queue(on, &(job){{ALL_GATHER, type, 0, 0, count}, in, out, comm});
 }
 
-nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm, cudaStream_t on)
+nccl_result ncclReduceScatter(const void *in, void *out, size_t count, nccl_type type, nccl_op op, nccl_comm comm,
+                              cudaStream_t on)
 {
   return queue(on, &(job){{REDUCE_SCATTER, type, op, 0, count}, in, out, comm});
 }
 
 /* ---- going on -------------------------------------------------------------------------------- */
 
-/* A GPU's work goes on while its program waits for a message of another rank; on the shim nobody would run it, and that other
-** rank might be waiting for it. Now and then is enough: what is queued shall mostly run late. */
+/* A GPU's work goes on while its program waits for a message of another rank; on the shim nobody would run it, and that
+** other rank might be waiting for it. Now and then is enough: what is queued shall mostly run late. */
 static void *move(void *arg)
 {
   nccl_comm comm = arg;
@@ -364,7 +379,8 @@ nccl_result ncclCommInitRank(nccl_comm *out, int ranks, nccl_id id, int rank)
   if (blocking && strcmp(blocking, "0") == 0) return NCCL_IN_PROGRESS;
   nccl_comm comm = calloc(1, sizeof *comm);
   while (fake_is("late")) pause();
-  if (!comm || !transport_open(&comm->ranks, rank, ranks, id.internal)) return refuse(NCCL_REMOTE_ERROR, "the other ranks cannot be reached");
+  if (!comm || !transport_open(&comm->ranks, rank, ranks, id.internal))
+    return refuse(NCCL_REMOTE_ERROR, "the other ranks cannot be reached");
   shim_trace("comm rank %d of %d by %s", rank, ranks, comm->ranks.mpi ? "mpi" : "shared memory");
   comm->moves = ranks > 1 && pthread_create(&comm->mover, NULL, move, comm) == 0;
   *out = comm;
@@ -410,7 +426,8 @@ nccl_result ncclCommGetAsyncError(nccl_comm comm, nccl_result *error)
 const char *ncclGetErrorString(nccl_result result)
 {
   static const char *const texts[] = {"no error", "unhandled cuda error", "unhandled system error", "internal error",
-                                      "invalid argument", "invalid usage", "remote process exited or there was a network error"};
+                                      "invalid argument", "invalid usage",
+                                      "remote process exited or there was a network error"};
   return result < 7 ? texts[result] : result == NCCL_IN_PROGRESS ? "NCCL operation in progress" : "unknown result code";
 }
 

@@ -1,6 +1,6 @@
 --- capl: 1
--- train.lua: twenty steps of a small network on one or more ranks, the same images of a step in all; prints the losses of all
--- ranks and the sum of all weights. Run by ranks.py.
+-- train.lua: twenty steps of a small network on one or more ranks, the same images of a step in all; prints the losses
+-- of all ranks and the sum of all weights. Run by ranks.py.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {
   steps = 20,
@@ -27,8 +27,10 @@ if p.graph then step = capl.capture(step) end
 local share = p.images / world.size
 local losses = {}
 for k = 1, p.steps do
-  local images = capl.rand(p.images, 1, 16, 16, {seed = 5, stream = {k, 0, 1}}):narrow(1, world.rank * share + 1, share):contiguous()
-  local labels = (capl.rand(p.images, {seed = 5, stream = {k, 0, 2}}) * 10):to("i32"):narrow(1, world.rank * share + 1, share):contiguous()
+  local images = capl.rand(p.images, 1, 16, 16, {seed = 5, stream = {k, 0, 1}}):narrow(1, world.rank * share + 1,
+    share):contiguous()
+  local labels = (capl.rand(p.images, {seed = 5, stream = {k, 0, 2}}) * 10):to("i32"):narrow(1, world.rank * share + 1,
+    share):contiguous()
   -- Beside recorded steps others go on: each has to wait for them.
   local work = p.graph and world:all_reduce(capl.ones(3), {async = true})
   losses[k] = step(images, labels)

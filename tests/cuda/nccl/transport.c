@@ -34,7 +34,8 @@ static bool mpi_usable(int size)
   if (!begun) return false;
   MPI_Query_thread(&level);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  if (level < MPI_THREAD_MULTIPLE) fprintf(stderr, "stand-in for NCCL: MPI is for one thread here; LD_PRELOAD=libmpi_threads.so\n");
+  if (level < MPI_THREAD_MULTIPLE)
+    fprintf(stderr, "stand-in for NCCL: MPI is for one thread here; LD_PRELOAD=libmpi_threads.so\n");
   return level == MPI_THREAD_MULTIPLE && ranks == size && size <= MAX_RANKS;
 }
 

@@ -5,7 +5,9 @@ local capl = require "capl"
 local inf = math.huge
 
 local function values(t) return t:to("ref"):tolist() end
-local function whole(list, dtype, device) return capl.tensor(list, {dtype = dtype or "i32", device = device or "cuda"}) end
+local function whole(list, dtype, device)
+  return capl.tensor(list, {dtype = dtype or "i32", device = device or "cuda"})
+end
 
 describe("the CTC loss of numbers out of range", function()
   -- The first sample is fine; each of the others has one number that is not.
@@ -41,8 +43,8 @@ describe("the CTC loss of a long text", function()
       local scores = capl.rand(T, 1, 8, {device = "ref"})
       local function run(device)
         local x = scores:to(device):requires_grad_()
-        local loss = capl.op.ctc_loss(x, whole({text}, "i32", device), whole({T}, "i32", device), whole({length}, "i32", device),
-          {reduction = "sum"})
+        local loss = capl.op.ctc_loss(x, whole({text}, "i32", device), whole({T}, "i32", device),
+          whole({length}, "i32", device), {reduction = "sum"})
         loss:backward()
         return loss:to("ref"):item(), x.grad:to("ref")
       end
@@ -81,6 +83,8 @@ describe("the CTC loss in a captured step", function()
     local want, before = losses("cpu"), capl.counters().captured_steps
     local got = losses("cuda")
     assert.is_true(capl.counters().captured_steps > before)
-    for i = 1, 6 do assert.is_true(math.abs(got[i] - want[i]) < 1e-4, ("step %d: %.9g is not %.9g"):format(i, got[i], want[i])) end
+    for i = 1, 6 do
+      assert.is_true(math.abs(got[i] - want[i]) < 1e-4, ("step %d: %.9g is not %.9g"):format(i, got[i], want[i]))
+    end
   end)
 end)

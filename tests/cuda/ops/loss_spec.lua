@@ -84,7 +84,8 @@ it("probabilities and variances out of range make that element NaN", function()
   assert.same(wrong, bad(nn.binary_cross_entropy(x, half, {reduction = "none"})))
   assert.same(wrong, bad(nn.binary_cross_entropy(half, x, {reduction = "none"})))
   assert.same({false, false, true, false, false, false},
-    bad(nn.gaussian_nll_loss(half, half, capl.tensor({0, 1.5, -0.5, 1, 2, 0.25}, {device = "cuda"}), {reduction = "none"})))
+    bad(nn.gaussian_nll_loss(half, half, capl.tensor({0, 1.5, -0.5, 1, 2, 0.25}, {device = "cuda"}),
+    {reduction = "none"})))
   local p = capl.tensor({0, 1, 0.5}, {device = "cuda"}):requires_grad_()
   nn.binary_cross_entropy(p, capl.tensor({0, 1, 1}, {device = "cuda"}), {reduction = "sum"}):backward()
   assert.same({0, 0, -2}, p.grad:to("ref"):tolist())

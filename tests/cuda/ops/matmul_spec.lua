@@ -1,6 +1,6 @@
 -- Linear layers and matrix products on a GPU: sizes of several tiles with rests, few and many rows, batches that
--- broadcast, sizes of 0. Run four times: as cuBLASLt's records, with its epilogues refused before or when they run, and by the
--- own kernels.
+-- broadcast, sizes of 0. Run four times: as cuBLASLt's records, with its epilogues refused before or when they run, and
+-- by the own kernels.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "cuda.ops.support"
@@ -10,7 +10,8 @@ local normal, text = support.normal, support.text
 local function same(name, inputs, attrs, ...) return support.same(name, inputs, attrs or {}, ...) end
 
 -- rows, inputs, outputs
-local LAYERS = {{1, 1, 1}, {1, 70, 3}, {65, 64, 64}, {130, 33, 67}, {64, 129, 16}, {300, 17, 200}, {5, 0, 7}, {0, 5, 7}, {5, 7, 0}}
+local LAYERS = {{1, 1, 1}, {1, 70, 3}, {65, 64, 64}, {130, 33, 67}, {64, 129, 16}, {300, 17, 200}, {5, 0, 7}, {0, 5, 7},
+  {5, 7, 0}}
 
 for i, sizes in ipairs(LAYERS) do
   local rows, inputs, outputs = unpack(sizes)
@@ -18,7 +19,8 @@ for i, sizes in ipairs(LAYERS) do
     local dtype = ({"f32", "f16", "bf16"})[(i + k) % 3 + 1]
     if k == 0 or rows * inputs * outputs < 100000 then
       it(("linear %s %s"):format(text(sizes), dtype), function()
-        local x, weight, dy = normal({rows, inputs}, dtype), normal({outputs, inputs}, dtype, 2), normal({rows, outputs}, dtype, 3)
+        local x, weight, dy = normal({rows, inputs}, dtype), normal({outputs, inputs}, dtype, 2),
+          normal({rows, outputs}, dtype, 3)
         same("linear", {x, weight})
         same("linear", {x, weight, normal({outputs}, dtype, 4)})
         same("linear", {x, weight, normal({outputs}, "f32", 4)}, nil, {dtype == "bf16" and 1.6e-2 or nil})
@@ -38,9 +40,9 @@ end)
 
 -- a, b: sizes before transposition
 local PRODUCTS = {
-  {{65, 33}, {33, 70}}, {{3, 20, 30}, {3, 30, 10}}, {{3, 20, 30}, {30, 10}}, {{20, 30}, {3, 30, 10}}, {{2, 1, 20, 30}, {5, 30, 10}},
-  {{2, 3, 4, 5}, {2, 1, 5, 6}}, {{2, 3, 1, 4, 5}, {2, 1, 7, 5, 6}}, {{1, 1, 4, 5}, {5, 6}}, {{4, 0}, {0, 3}}, {{0, 4, 5}, {5, 3}},
-  {{2, 3, 4, 0}, {0, 3}}, {{3, 1, 129}, {3, 129, 1}},
+  {{65, 33}, {33, 70}}, {{3, 20, 30}, {3, 30, 10}}, {{3, 20, 30}, {30, 10}}, {{20, 30}, {3, 30, 10}},
+  {{2, 1, 20, 30}, {5, 30, 10}}, {{2, 3, 4, 5}, {2, 1, 5, 6}}, {{2, 3, 1, 4, 5}, {2, 1, 7, 5, 6}},
+  {{1, 1, 4, 5}, {5, 6}}, {{4, 0}, {0, 3}}, {{0, 4, 5}, {5, 3}}, {{2, 3, 4, 0}, {0, 3}}, {{3, 1, 129}, {3, 129, 1}},
 }
 
 -- The same matrices stored the other way round.

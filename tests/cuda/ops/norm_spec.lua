@@ -6,9 +6,11 @@ local support = require "cuda.ops.support"
 local op = capl.op
 local normal, same, text = support.normal, support.same, support.text
 
--- 64: vectors; 33 (blocks enough to join in two steps), 10, 3, 1: none; 2052 and 1031: several tiles of channels; 2-d ones are rows.
+-- 64: vectors; 33 (blocks enough to join in two steps), 10, 3, 1: none; 2052 and 1031: several tiles of channels; 2-d
+-- ones are rows.
 local SIZES = {
-  {3, 64, 12, 17}, {2, 33, 20, 22}, {2, 10, 21, 19}, {4, 3, 23, 21}, {3, 1, 30, 40}, {2, 1031, 3, 4}, {150, 48}, {20, 2052}, {37, 5},
+  {3, 64, 12, 17}, {2, 33, 20, 22}, {2, 10, 21, 19}, {4, 3, 23, 21}, {3, 1, 30, 40}, {2, 1031, 3, 4}, {150, 48},
+  {20, 2052}, {37, 5},
 }
 local DTYPES = {"f32", "f16", "bf16"}
 
@@ -66,7 +68,8 @@ for i, size in ipairs(SIZES) do
           local weight, bias, mean, var = parameters(size[2])
           local x, dy = normal(size, dtype, 1, 0.3, 1.7), normal(size, dtype, 2)
           same("batch_norm_grad", {x, dy, weight, mean, var}, {training = training})
-          same("bn_act_grad", {x, dy, weight, bias, mean, var}, {training = training}, dtype ~= "f32" and {0.05, 1e-2, 1e-2})
+          same("bn_act_grad", {x, dy, weight, bias, mean, var}, {training = training}, dtype ~= "f32"
+            and {0.05, 1e-2, 1e-2})
         end)
 
         if pools then
@@ -87,9 +90,10 @@ describe("batch norm", function()
   it("keeps its digits beside a large mean", function()
     local weight, bias, mean, var = parameters(16)
     local x = normal({2, 16, 30, 40}, "f32", 1, 10000)
-    same("batch_norm", {x, weight, bias, mean, var}, {training = true}, {1e-3, 1e-6, 1e-5}) -- y: the mean is rounded to f32, by 5e-4
-    same("batch_norm_grad", {x, normal({2, 16, 30, 40}, "f32", 2), weight, capl.ones(16, {device = "ref"}) * 10000, var},
-      {training = true}, {1e-5, 2e-5, 1e-5})
+    -- y: the mean is rounded to f32, by 5e-4
+    same("batch_norm", {x, weight, bias, mean, var}, {training = true}, {1e-3, 1e-6, 1e-5})
+    same("batch_norm_grad", {x, normal({2, 16, 30, 40}, "f32", 2), weight, capl.ones(16, {device = "ref"}) * 10000,
+      var}, {training = true}, {1e-5, 2e-5, 1e-5})
   end)
 
   it("keeps its digits where a first pixel is far from all others", function()

@@ -9,14 +9,17 @@ local SIZES = {{2, 32, 12, 17}, {2, 33, 9, 14}, {2, 3, 20, 21}, {3, 1, 25, 20}, 
 
 -- The last two have windows that get a block each.
 local WINDOWS = {
-  {kernel = 2, stride = 2}, {kernel = 3, stride = 2, padding = 1}, {kernel = 3, stride = 1, padding = 1, ceil_mode = true},
-  {kernel = {2, 3}, stride = {1, 2}, padding = {1, 0}, ceil_mode = true}, {kernel = {1, 3}, stride = 4, ceil_mode = true},
-  {kernel = 9, stride = 4, padding = 4, ceil_mode = true}, {kernel = {9, 8}, stride = 5, padding = 2},
+  {kernel = 2, stride = 2}, {kernel = 3, stride = 2, padding = 1},
+  {kernel = 3, stride = 1, padding = 1, ceil_mode = true},
+  {kernel = {2, 3}, stride = {1, 2}, padding = {1, 0}, ceil_mode = true},
+  {kernel = {1, 3}, stride = 4, ceil_mode = true}, {kernel = 9, stride = 4, padding = 4, ceil_mode = true},
+  {kernel = {9, 8}, stride = 5, padding = 2},
 }
 
 local function described(w)
   local function pair(v) return type(v) == "table" and text(v) or tostring(v or 0) end
-  return ("window %s stride %s padding %s%s"):format(pair(w.kernel), pair(w.stride), pair(w.padding), w.ceil_mode and " ceil" or "")
+  return ("window %s stride %s padding %s%s"):format(pair(w.kernel), pair(w.stride), pair(w.padding), w.ceil_mode
+    and " ceil" or "")
 end
 
 local function copy(t, more)
@@ -58,7 +61,8 @@ end
 describe("max pooling", function()
   it("chooses the first of equal values, in large windows too", function()
     local x = support.whole({2, 12, 24, 24}, "f32", 1, 0, 3)
-    for _, window in ipairs {{kernel = 3, stride = 2}, {kernel = 8, stride = 8}, {kernel = 15, stride = 3, padding = 7}} do
+    for _, window in ipairs {{kernel = 3, stride = 2}, {kernel = 8, stride = 8},
+      {kernel = 15, stride = 3, padding = 7}} do
       same("max_pool2d", {x}, window)
     end
     same("adaptive_max_pool2d", {x}, {output = {1, 1}})

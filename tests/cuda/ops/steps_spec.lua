@@ -77,7 +77,8 @@ local function steps_of(recipe, settings)
     params = params, model = function(model) return model end,
     progress = function() return {step = function() end, seconds = function() error({done = true}) end} end,
   }, {__index = capl})
-  local env = {capl = stand_in, nn = capl.nn, optim = capl.optim, data = data, train = {fit = fit}, print = function() end}
+  local env = {capl = stand_in, nn = capl.nn, optim = capl.optim, data = data, train = {fit = fit},
+    print = function() end}
   local program = assert(loadfile("recipes/" .. recipe .. ".lua"))
   setfenv(program, setmetatable(env, {__index = _G}))
   local ok, err = pcall(program)

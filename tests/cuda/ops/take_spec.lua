@@ -16,7 +16,8 @@ for dtype, size in pairs(SIZES) do
     same("scatter", {x, index, normal({300, 130}, dtype, 3)}, {dim = 1}, {0})
     same("scatter_add", {x, index, normal({300, 130}, dtype, 3)}, {dim = 1})
     same("index_select", {x, whole({500}, "i64", 4, 0, 129)}, {dim = 2}, {0})
-    same("embedding_grad", {normal({9, 50, 67}, dtype, 3), whole({9, 50}, "i32", 2, 0, 20)}, {rows = 21, padding_idx = 4})
+    same("embedding_grad", {normal({9, 50, 67}, dtype, 3), whole({9, 50}, "i32", 2, 0, 20)},
+      {rows = 21, padding_idx = 4})
   end)
 
   it("images larger, smaller and warped, " .. dtype, function()
@@ -24,11 +25,13 @@ for dtype, size in pairs(SIZES) do
     for _, mode in ipairs {"nearest", "bilinear"} do
       for _, to in ipairs {{21, 30}, {5, 7}, {70, 3}} do
         same("interpolate", {x}, {size = to, mode = mode})
-        same("interpolate_grad", {normal({size[1], size[2], to[1], to[2]}, dtype, 2)}, {size = {size[3], size[4]}, mode = mode})
+        same("interpolate_grad", {normal({size[1], size[2], to[1], to[2]}, dtype, 2)},
+          {size = {size[3], size[4]}, mode = mode})
       end
     end
     local grid, dy = normal({size[1], 20, 13, 2}, dtype, 3), normal({size[1], size[2], 20, 13}, dtype, 4)
-    for _, padding in ipairs {"zeros", "border", "reflection"} do -- positions differ by roundings of f32, slopes with them
+    -- positions differ by roundings of f32, slopes with them
+    for _, padding in ipairs {"zeros", "border", "reflection"} do
       same("grid_sample", {x, grid}, {padding_mode = padding}, dtype == "f32" and {3e-5})
       same("grid_sample_grad", {dy, x, grid}, {padding_mode = padding}, dtype == "f32" and {3e-5, 3e-4} or {nil, 0.02})
     end

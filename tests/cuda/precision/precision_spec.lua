@@ -1,4 +1,5 @@
--- Precision on a GPU: which types products run in, training in fp16, loss scales under forced overflows, what a run tells.
+-- Precision on a GPU: which types products run in, training in fp16, loss scales under forced overflows, what a run
+-- tells.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -132,11 +133,13 @@ describe("fp16", function()
 
   local makers = {
     SGD = function(model) return optim.SGD(model:parameters(), {lr = 1e-4, momentum = 0.9, loss_scale = o}) end,
-    ["AdamW, clipped"] = function(model) return optim.AdamW(model:parameters(), {lr = 1e-4, clip_norm = 1, loss_scale = o}) end,
-    ["Muon and AdamW, joined"] = function(model)
+    ["AdamW, clipped"] = function(model)
+    return optim.AdamW(model:parameters(), {lr = 1e-4, clip_norm = 1, loss_scale = o}) end,
+      ["Muon and AdamW, joined"] = function(model)
       local matrices, others = {}, {}
       for _, p in ipairs(model:parameters()) do table.insert(#p.shape > 1 and matrices or others, p) end
-      return optim.join({optim.Muon(matrices, {lr = 1e-3}), optim.AdamW(others, {lr = 1e-3, clip_norm = 1})}, {loss_scale = o})
+      return optim.join({optim.Muon(matrices, {lr = 1e-3}), optim.AdamW(others, {lr = 1e-3, clip_norm = 1})},
+        {loss_scale = o})
     end,
   }
 
@@ -175,7 +178,8 @@ describe("fp16", function()
       end
       local weights = {}
       for i, p in ipairs(model:parameters()) do weights[i] = p:tolist() end
-      return {scales, weights, opt.skipped, opt.steps, opt.state_dict and opt:state_dict().optimizers[1].state[1].step}, step
+      return {scales, weights, opt.skipped, opt.steps, opt.state_dict and opt:state_dict().optimizers[1].state[1].step},
+        step
     end
     local plain = train(function(fn) return fn end)
     local captured, step = train(capl.capture)

@@ -22,15 +22,20 @@ static const int capabilities[] = {75, 80, 90};
 static const char *const texts[] = {
   "sigmoid a; mul a t0",
   "relu a; relu_grad a b; add t0 t1; sub t2 a; mul t3 b; div t4 b; maximum t5 a; minimum t6 b; affine t7 -2 0.1",
-  "exp a; log t0; sqrt t1; abs t2; tanh t3; sign t4; pow a 2; pow a 3; pow a -1; pow a 0; pow a 1; pow a 0.3; add t5 t6; "
+  "exp a; log t0; sqrt t1; abs t2; tanh t3; sign t4; pow a 2; pow a 3; pow a -1; pow a 0; pow a 1; pow a 0.3; add t5 "
+  "t6; "
   "add t7 t8; add t9 t10; add t11 t12; add t13 t14; mul t15 t16",
-  "eq a b; ne a b; lt a b; le a b; gt a b; ge a b; where t0 a b; where t1 t6 b; where t2 t7 a; where t3 t8 b; where t4 t9 a; "
+  "eq a b; ne a b; lt a b; le a b; gt a b; ge a b; where t0 a b; where t1 t6 b; where t2 t7 a; where t3 t8 b; where "
+  "t4 t9 a; "
   "where t5 t10 b",
-  "cast a bf16; cast t0 f16; cast t1 f32; cast t2 bool; const inf a; const -inf a; const nan a; const 1e-45 a; where t3 t4 t5; "
+  "cast a bf16; cast t0 f16; cast t1 f32; cast t2 bool; const inf a; const -inf a; const nan a; const 1e-45 a; where "
+  "t3 t4 t5; "
   "add t8 t6; mul t9 t7",
-  "erf a; sin t0; cos t1; silu t2; gelu t3 0; gelu t4 1; softplus t5 2 20; leaky_relu t6 0.1; elu t7 1; hardsigmoid t8; "
+  "erf a; sin t0; cos t1; silu t2; gelu t3 0; gelu t4 1; softplus t5 2 20; leaky_relu t6 0.1; elu t7 1; hardsigmoid "
+  "t8; "
   "hardswish t9; log_sigmoid t10; clamp t11 -1e308 1",
-  "silu_grad a b; gelu_grad a t0 0; gelu_grad a t1 1; softplus_grad a t2 2 20; leaky_relu_grad a t3 0.1; elu_grad a t4 1; "
+  "silu_grad a b; gelu_grad a t0 0; gelu_grad a t1 1; softplus_grad a t2 2 20; leaky_relu_grad a t3 0.1; elu_grad a "
+  "t4 1; "
   "hardsigmoid_grad a t5; hardswish_grad a t6; log_sigmoid_grad a t7; clamp_grad a t8 -1 1e308",
   "add a b; mul t0 c; sub t1 d; mul t2 e; add t3 f; mul t4 g; maximum t5 h",
 };

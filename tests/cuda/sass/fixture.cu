@@ -1,5 +1,5 @@
-/* fixture.cu -- kernels with the faults that budgets.py must find: loads one by one, an array in memory, instructions that
-** take longer than the memory; the same in loops with several ways, of which the wide one counts.
+/* fixture.cu -- kernels with the faults that budgets.py must find: loads one by one, an array in memory, instructions
+** that take longer than the memory; the same in loops with several ways, of which the wide one counts.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* race.h -- finds accesses of two threads to the same memory that nothing orders, in kernels built with -fsanitize=thread.
-** SPDX-License-Identifier: Apache-2.0
+/* race.h -- finds accesses of two threads to the same memory that nothing orders, in kernels built with
+** -fsanitize=thread. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef SHIM_RACE_H
 #define SHIM_RACE_H

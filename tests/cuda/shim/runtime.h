@@ -141,7 +141,8 @@ void streams_reset();
 /* ---- capture (graph.cc) ---------------------------------------------------------------------- */
 
 cudaError_t capture_add(shim_stream *s, work w);
-/* For calls that would break a capture: cudaErrorStreamCaptureUnsupported if this thread has one, which is then void. */
+/* For calls that would break a capture: cudaErrorStreamCaptureUnsupported if this thread has one, which is then
+** void. */
 cudaError_t refuse_in_capture();
 /* Likewise if this stream is being captured, or if any is. */
 cudaError_t refuse_captured(shim_stream *s);

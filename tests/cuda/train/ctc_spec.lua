@@ -1,4 +1,5 @@
--- A net of convolution, LSTM and CTC loss on images of several widths, captured, on a GPU: as on the cpu, in fp16, twice.
+-- A net of convolution, LSTM and CTC loss on images of several widths, captured, on a GPU: as on the cpu, in fp16,
+-- twice.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -14,8 +15,8 @@ local function batch(i)
 end
 
 local function make_net()
-  local net = {conv = nn.Conv2d(1, 4, {8, 3}, {padding = {0, 1}}), lstm = nn.LSTM(4, 6, {bidirectional = true, batch_first = true}),
-    read = nn.Linear(12, 6)}
+  local net = {conv = nn.Conv2d(1, 4, {8, 3}, {padding = {0, 1}}),
+    lstm = nn.LSTM(4, 6, {bidirectional = true, batch_first = true}), read = nn.Linear(12, 6)}
   function net.forward(x)
     local y = net.lstm(net.conv(x):relu():squeeze(3):transpose(2, 3))
     return net.read(y)
@@ -61,7 +62,9 @@ describe("texts on images of several widths, captured,", function()
 
   it("train in fp16 near fp32", function()
     local got, want = trained("cuda", "fp16"), trained("cpu", "fp32")
-    for i, loss in ipairs(want) do assert.is_true(math.abs(got[i] / loss - 1) < 0.02, ("step %d: %.7g, %.7g"):format(i, got[i], loss)) end
+    for i, loss in ipairs(want) do
+      assert.is_true(math.abs(got[i] / loss - 1) < 0.02, ("step %d: %.7g, %.7g"):format(i, got[i], loss))
+    end
   end)
 
   it("give the same bits twice where that is asked for", function()

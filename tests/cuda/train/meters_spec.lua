@@ -14,7 +14,9 @@ local function dice(count, n, seed)
   return out
 end
 
-local function tensor(values, dtype, device, ...) return capl.tensor(values, {dtype = dtype}):reshape(...):to{device = device} end
+local function tensor(values, dtype, device, ...)
+  return capl.tensor(values, {dtype = dtype}):reshape(...):to{device = device}
+end
 
 local function scaled(values, by)
   for i, x in ipairs(values) do values[i] = x / by end
@@ -28,7 +30,8 @@ local kinds = {
       {target = tensor(dice(12, 3, seed + 1), "i32", device, 6, 2)}
   end,
   segmentation = function(device, seed)
-    return train.SegmentationMeter{classes = 4}, tensor(scaled(dice(3 * 4 * 35, 1000, seed), 100), "f32", device, 3, 4, 5, 7),
+    return train.SegmentationMeter{classes = 4},
+      tensor(scaled(dice(3 * 4 * 35, 1000, seed), 100), "f32", device, 3, 4, 5, 7),
       {mask = tensor(dice(3 * 35, 4, seed + 1), "u8", device, 3, 5, 7)}
   end,
   localisation = function(device, seed)
@@ -36,8 +39,8 @@ local kinds = {
       {points = tensor(dice(4 * 2 * 3, 30, seed + 1), "f32", device, 4, 2, 3)}
   end,
   regression = function(device, seed)
-    return train.RegressionMeter{inverse = function(x) return x * 2 + 1 end}, tensor(dice(9, 50, seed), "f32", device, 9, 1),
-      {value = tensor(dice(9, 50, seed + 1), "f32", device, 9, 1)}
+    return train.RegressionMeter{inverse = function(x) return x * 2 + 1 end},
+      tensor(dice(9, 50, seed), "f32", device, 9, 1), {value = tensor(dice(9, 50, seed + 1), "f32", device, 9, 1)}
   end,
 }
 
@@ -57,7 +60,8 @@ local function compare(path, got, wanted)
   if type(wanted) == "table" then
     for key, value in pairs(wanted) do compare(path .. "." .. key, got[key], value) end
   elseif type(wanted) == "number" then
-    assert.is_true(math.abs(got - wanted) <= 1e-5 * math.max(1, math.abs(wanted)), ("%s: %.9g, on cpu %.9g"):format(path, got, wanted))
+    assert.is_true(math.abs(got - wanted) <= 1e-5 * math.max(1, math.abs(wanted)),
+      ("%s: %.9g, on cpu %.9g"):format(path, got, wanted))
   else
     assert.equal(wanted, got, path)
   end

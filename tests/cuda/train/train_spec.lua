@@ -1,6 +1,6 @@
--- Whole trainings on cuda follow those on ref: the losses of 20 steps, then weights, running statistics and predictions.
--- CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for one step (a minute), under SGD: with one image per step many a gradient
--- is next to nothing, and Adam makes full steps of its rounding.
+-- Whole trainings on cuda follow those on ref: the losses of 20 steps, then weights, running statistics and
+-- predictions. CAPL_TRAIN_FULL=1: captcha_cnn in its full size, for one step (a minute), under SGD: with one image per
+-- step many a gradient is next to nothing, and Adam makes full steps of its rounding.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 
@@ -11,7 +11,8 @@ local FIRST, STEPS, BATCH = FULL and 1 or 5, FULL and 1 or 20, FULL and 1 or 4
 local HEIGHT, WIDTH = FULL and 60 or 16, FULL and 160 or 32
 local TIGHT, LOOSE = 1e-4, 1e-3 -- what FIRST steps, what STEPS may differ, as a share of the value
 
--- The layers of recipes/captcha_cnn.lua; with a quarter of the channels, and a sixteenth of the hidden ones, unless FULL.
+-- The layers of recipes/captcha_cnn.lua; with a quarter of the channels, and a sixteenth of the hidden ones, unless
+-- FULL.
 local function captcha_cnn()
   local c, hidden = FULL and 32 or 8, FULL and 1024 or 64
   local features = nn.Sequential()
@@ -42,7 +43,8 @@ end
 
 local optimizers = {
   adamw = function(parameters)
-    return optim.AdamW(parameters, {lr = optim.schedule.warmup_cosine{lr = 2e-3, warmup = 3, total = STEPS}, weight_decay = 1e-2})
+    return optim.AdamW(parameters,
+      {lr = optim.schedule.warmup_cosine{lr = 2e-3, warmup = 3, total = STEPS}, weight_decay = 1e-2})
   end,
   sgd = function(parameters)
     return optim.SGD(parameters, {lr = 0.02, momentum = 0.9, nesterov = true, weight_decay = 1e-4, clip_norm = 2})
@@ -140,13 +142,16 @@ describe("a training on cuda follows ref:", function()
   for name, make in pairs{captcha_cnn = captcha_cnn, odd_net = not FULL and odd_net or nil} do
     for _, optimizer in ipairs(FULL and {"sgd"} or {"adamw", "sgd"}) do
       it(name .. ", " .. optimizer, function()
-        local got, wanted, adaptive = trained("cuda", make, optimizer), trained("ref", make, optimizer), optimizer == "adamw"
+        local got, wanted, adaptive = trained("cuda", make, optimizer), trained("ref", make, optimizer),
+          optimizer == "adamw"
         compare_losses(got.losses, wanted.losses)
         compare_values(got.early, wanted.early, TIGHT, adaptive)
         local idle = compare_values(got.late, wanted.late, LOOSE, adaptive)
         assert.equal(name == "captcha_cnn" and adaptive and 14 or 0, idle)
         if idle == 0 then assert.is_true(distance(got.output, wanted.output) < LOOSE, "predictions") end
-        if name == "captcha_cnn" and not FULL then assert.is_true(got.losses[STEPS] < 0.99 * got.losses[1], "the losses fall") end
+        if name == "captcha_cnn" and not FULL then
+          assert.is_true(got.losses[STEPS] < 0.99 * got.losses[1], "the losses fall")
+        end
       end)
     end
   end

@@ -24,10 +24,12 @@ typedef struct nvml_device {
 
 static struct nvml_device gpus[2] = {
   {"00000000:02:00.0", "Fake 100", "GPU-00000000", {60000, 500000, 3, 1, 1 << 20, 1 << 30, 35, 300, 400, 1, 1000}, 0},
-  {"00000000:01:00.0", "Fake 200", "GPU-00000001", {250000, 700000, 80, 40, 5 << 20, 8 << 20, 60, 1500, 2600, 0, 5000}, 0},
+  {"00000000:01:00.0", "Fake 200", "GPU-00000001", {250000, 700000, 80, 40, 5 << 20, 8 << 20, 60, 1500, 2600, 0, 5000},
+   0},
 };
 /* A part of the second GPU. */
-static struct nvml_device part = {"00000000:01:00.0", "Fake 200 MIG", "MIG-01020304-0506-0708-090a-0b0c0d0e0f10", {0}, 0};
+static struct nvml_device part = {"00000000:01:00.0", "Fake 200 MIG", "MIG-01020304-0506-0708-090a-0b0c0d0e0f10", {0},
+                                  0};
 
 enum { MAX_FAULTS = 16 };
 static struct {
@@ -112,7 +114,8 @@ static int result(const char *function)
   int name(__VA_ARGS__)
 
 API const char *nvmlErrorString(int code);
-const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : code == 18 ? "Driver/library version mismatch" : "Fake error"; }
+const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : code == 18
+                                       ? "Driver/library version mismatch" : "Fake error"; }
 
 ENTRY(nvmlInit_v2, void) { CALL; return OK; }
 

@@ -104,7 +104,8 @@ INLINE void backward_run(vec_activation_kind kind, capl_dtype real, int64_t n, c
   vf still_x = v_set(f_load(real, x, 0)), still_dy = v_set(f_load(real, dy, 0));
   int64_t i = 0;
   for (; i + VN <= n; i += VN)
-    v_store(real, dx, i, (sy ? v_load(real, dy, i) : still_dy) * slope_of(kind, sx ? v_load(real, x, i) : still_x, p, q));
+    v_store(real, dx, i, (sy ? v_load(real, dy, i) : still_dy) * slope_of(kind, sx ? v_load(real, x, i) : still_x, p,
+        q));
   if (i == n) return;
   int part = (int)(n - i);
   vf last_x = sx ? v_load_part(real, x, i, part) : still_x, last_dy = sy ? v_load_part(real, dy, i, part) : still_dy;

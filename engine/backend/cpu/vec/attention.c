@@ -5,7 +5,8 @@
 
 /* ---- laying out ---- */
 
-INLINE void pack_row(capl_dtype real, int64_t n, int64_t padded, float scale, const void *x, int64_t at, int64_t step, float *y)
+INLINE void pack_row(capl_dtype real, int64_t n, int64_t padded, float scale, const void *x, int64_t at, int64_t step,
+                     float *y)
 {
   int64_t i = 0;
   if (step == 1)
@@ -14,8 +15,8 @@ INLINE void pack_row(capl_dtype real, int64_t n, int64_t padded, float scale, co
   for (; i < padded; i++) y[i] = 0;
 }
 
-void VEC(attend_pack)(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, float scale, const void *x, int64_t row,
-                      int64_t step, float *y)
+void VEC(attend_pack)(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, float scale, const void *x,
+                      int64_t row, int64_t step, float *y)
 {
   for (int64_t r = 0; r < rows; r++)
     if (real == CAPL_BF16) pack_row(CAPL_BF16, columns, padded, scale, x, r * row, step, y + r * padded);
@@ -48,8 +49,8 @@ INLINE void turn_square(vf *a)
 }
 
 /* y[c][r] := x[r][c]; rows of y are padded with 0. */
-INLINE void turn_of(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, const void *x, int64_t row, int64_t step,
-                    float *y)
+INLINE void turn_of(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, const void *x, int64_t row,
+                    int64_t step, float *y)
 {
   for (int64_t r = 0; r < padded; r += VN) {
     int64_t c = 0;
@@ -65,8 +66,8 @@ INLINE void turn_of(capl_dtype real, int64_t rows, int64_t columns, int64_t padd
   }
 }
 
-void VEC(attend_turn)(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, const void *x, int64_t row, int64_t step,
-                      float *y)
+void VEC(attend_turn)(capl_dtype real, int64_t rows, int64_t columns, int64_t padded, const void *x, int64_t row,
+                      int64_t step, float *y)
 {
   if (real == CAPL_BF16) turn_of(CAPL_BF16, rows, columns, padded, x, row, step, y);
   else turn_of(CAPL_F32, rows, columns, padded, x, row, step, y);

@@ -27,8 +27,8 @@ INLINE vf v_min(vf a, vf b)
   return v_select(a < b, a, b);
 }
 
-/* log(exp(a) + exp(b) + exp(c)). The largest counts 1, so two exponentials do; it is kept above -infinity, whose difference
-** with itself is NaN. NaN and +infinity give NaN. */
+/* log(exp(a) + exp(b) + exp(c)). The largest counts 1, so two exponentials do; it is kept above -infinity, whose
+** difference with itself is NaN. NaN and +infinity give NaN. */
 INLINE vf join(vf a, vf b, vf c)
 {
   vf high = v_max(a, b), low = v_min(a, b), all = a + b + c;
@@ -42,7 +42,8 @@ float VEC(ctc_step)(int64_t n, const float *from, const float *skip, const float
 {
   vf best = v_set(-__builtin_inff());
   for (int64_t s = 0; s < n; s += VN) {
-    vf into = join(v_load_f32(from + s), v_load_f32(from + s - 1), v_load_f32(from + s - 2) + v_load_f32(skip + s)) - less;
+    vf into = join(v_load_f32(from + s), v_load_f32(from + s - 1), v_load_f32(from + s - 2) + v_load_f32(skip + s))
+    - less;
     vf now = into + v_load_f32(e + s);
     v_store(CAPL_F32, path, s, into);
     v_store(CAPL_F32, to, s, now);

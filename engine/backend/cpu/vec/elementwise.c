@@ -80,7 +80,8 @@ INLINE void compare_run(vec_compare_kind kind, capl_dtype real, int64_t n, const
   vf still_a = v_set(f_load(real, a, 0)), still_b = v_set(f_load(real, b, 0));
   for (int64_t i = 0; i < n; i += VN) {
     int part = n - i < VN ? (int)(n - i) : VN;
-    vi yes = compare_of(kind, sa ? v_load_part(real, a, i, part) : still_a, sb ? v_load_part(real, b, i, part) : still_b);
+    vi yes = compare_of(kind, sa ? v_load_part(real, a, i, part) : still_a,
+                        sb ? v_load_part(real, b, i, part) : still_b);
     for (int k = 0; k < part; k++) y[i + k] = yes[k] != 0;
   }
 }

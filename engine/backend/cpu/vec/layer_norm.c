@@ -136,8 +136,8 @@ INLINE void grad_sum_piece(const vec_layer_norm *p, capl_dtype real, const void 
   store(CAPL_F32, dbias, i, load(CAPL_F32, dbias, i, k) + d, k);
 }
 
-INLINE void grad_piece(const vec_layer_norm *p, capl_dtype real, const void *x, const void *dy, int64_t i, vf mean, vf invstd,
-                       vf share, vf share_x, void *dx, const int k)
+INLINE void grad_piece(const vec_layer_norm *p, capl_dtype real, const void *x, const void *dy, int64_t i, vf mean,
+                       vf invstd, vf share, vf share_x, void *dx, const int k)
 {
   vf g = load(real, dy, i, k), xhat = (load(real, x, i, k) - mean) * invstd;
   if (p->weight) g *= load(CAPL_F32, p->weight, i, k);
@@ -167,8 +167,8 @@ INLINE void grad_row(const vec_layer_norm *p, capl_dtype real, const void *x, co
   if (i < n) grad_piece(p, real, x, dy, i, m, f, share, share_x, dx, (int)(n - i));
 }
 
-INLINE void grad_rows(const vec_layer_norm *p, capl_dtype real, int64_t rows, const char *x, const char *dy, const float *mean,
-                      const float *invstd, float *dweight, float *dbias, char *dx)
+INLINE void grad_rows(const vec_layer_norm *p, capl_dtype real, int64_t rows, const char *x, const char *dy,
+                      const float *mean, const float *invstd, float *dweight, float *dbias, char *dx)
 {
   int64_t bytes = p->n * (real == CAPL_BF16 ? 2 : 4);
   for (int64_t r = 0; r < rows; r++, x += bytes, dy += bytes, dx += bytes)
@@ -220,7 +220,8 @@ void VEC(run_grad_sums)(capl_dtype real, int64_t n, const void *x, const void *d
   else run_grad_sums_of(CAPL_F32, n, x, dy, center, sum_dy, sum_dyx);
 }
 
-INLINE void run_grad_of(capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x, float k_1, void *dx)
+INLINE void run_grad_of(capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x, float k_1,
+                        void *dx)
 {
   int64_t i = 0;
   for (; i + VN <= n; i += VN) v_store(real, dx, i, k_dy * v_load(real, dy, i) + k_x * v_load(real, x, i) + k_1);
@@ -229,7 +230,8 @@ INLINE void run_grad_of(capl_dtype real, int64_t n, const void *x, const void *d
   store_tail(real, dx, i, k_dy * load_tail(real, dy, i, k) + k_x * load_tail(real, x, i, k) + k_1, k);
 }
 
-void VEC(run_grad)(capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x, float k_1, void *dx)
+void VEC(run_grad)(capl_dtype real, int64_t n, const void *x, const void *dy, float k_dy, float k_x, float k_1,
+                   void *dx)
 {
   if (real == CAPL_BF16) run_grad_of(CAPL_BF16, n, x, dy, k_dy, k_x, k_1, dx);
   else run_grad_of(CAPL_F32, n, x, dy, k_dy, k_x, k_1, dx);

@@ -59,7 +59,8 @@ INLINE vf slope_of(vec_loss_kind kind, vf x, vf target, vf p, vf q)
   return kind == VEC_SMOOTH_L1 ? smooth_l1_slope(x - target, p) : focal(x, target, p, q, true);
 }
 
-INLINE double sum_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x, const float *target)
+INLINE double sum_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x,
+                     const float *target)
 {
   double total = 0;
   vf p = v_set(l->p), q = v_set(l->q);
@@ -75,16 +76,16 @@ INLINE double sum_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int
   return total;
 }
 
-INLINE void each_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x, const float *target,
-                    float *y)
+INLINE void each_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x,
+                    const float *target, float *y)
 {
   vf p = v_set(l->p), q = v_set(l->q);
   for (int64_t i = 0; i < n; i += VN)
     store_upto(CAPL_F32, y, i, n, loss_of(kind, load_upto(real, x, i, n), load_upto(CAPL_F32, target, i, n), p, q));
 }
 
-INLINE void grad_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x, const float *target,
-                    float scale, const float *each, void *dx)
+INLINE void grad_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x,
+                    const float *target, float scale, const float *each, void *dx)
 {
   vf p = v_set(l->p), q = v_set(l->q);
   for (int64_t i = 0; i < n; i += VN) {
@@ -110,7 +111,8 @@ void VEC(loss_each)(const vec_loss *l, int64_t n, const void *x, const float *ta
   CHOOSE(, each_of, n, x, target, y);
 }
 
-void VEC(loss_grad)(const vec_loss *l, int64_t n, const void *x, const float *target, float scale, const float *each, void *dx)
+void VEC(loss_grad)(const vec_loss *l, int64_t n, const void *x, const float *target, float scale, const float *each,
+                    void *dx)
 {
   CHOOSE(, grad_of, n, x, target, scale, each, dx);
 }

@@ -1,4 +1,5 @@
-/* math.h -- functions of floats side by side: logarithm, hyperbolic tangent, error function, and what follows from them.
+/* math.h -- functions of floats side by side: logarithm, hyperbolic tangent, error function, and what follows from
+** them.
 **
 ** Polynomials are least-maximum fits of our own; errors are those that tests/unit/cpu_math.c finds over all of f32.
 ** NaN stays NaN and infinities give the limits; subnormal results are 0 where they come from exp.
@@ -32,7 +33,8 @@ INLINE vf v_log(vf x)
 {
   vi small = x < v_set(1.17549435e-38f);
   vi bits = (vi)v_select(small, x * 8388608.0f, x);
-  vi power = (vi)((vu)bits - 0x3F3504F3u) >> 23; /* the mantissa is then in sqrt(1/2)..sqrt(2); bits of x < 0 wrap around */
+  vi power = (vi)((vu)bits - 0x3F3504F3u) >> 23; /* the mantissa is then in sqrt(1/2)..sqrt(2); bits of x < 0 wrap
+                                                 ** around */
   vf e = __builtin_convertvector(power - (small & 23), vf), f = (vf)((vu)bits - ((vu)power << 23)) - 1.0f, z = f * f;
   vf p = v_set(6.915265162e-02f);
   p = p * f - 1.178974859e-01f;

@@ -14,7 +14,8 @@ INLINE vf sigmoid(vf x)
 INLINE vf hyperbolic_tangent(vf x)
 {
   vf size = (vf)((vi)x & 0x7FFFFFFF), e = v_exp(-2.0f * size), quotient = (1.0f - e) / (1.0f + e), s = x * x;
-  vf series = ((((-8.8632355e-3f * s + 2.1869489e-2f) * s - 5.3968254e-2f) * s + 1.3333333e-1f) * s - 3.3333333e-1f) * s;
+  vf series = ((((-8.8632355e-3f * s + 2.1869489e-2f) * s - 5.3968254e-2f) * s + 1.3333333e-1f) * s
+               - 3.3333333e-1f) * s;
   vf far = (vf)((vi)quotient | ((vi)x & (int)0x80000000));
   return v_select(size < v_set(0.35f), x + x * series, far);
 }
@@ -70,7 +71,8 @@ INLINE void lstm_grad_of(capl_dtype real, const vec_rnn_grad *p)
     vf dh = load(F32, p->dh, 0, j, H), before = p->before ? load(F32, p->before, 0, j, H) : (vf){0};
     if (p->dy) dh += load(F32, p->dy, 0, j, H);
     vf dc = load(F32, p->dc, 0, j, H) + dh * o * (1.0f - c * c);
-    vf slope[4] = {dc * g * i * (1.0f - i), dc * before * f * (1.0f - f), dc * i * (1.0f - g * g), dh * c * o * (1.0f - o)};
+    vf slope[4] = {dc * g * i * (1.0f - i), dc * before * f * (1.0f - f), dc * i * (1.0f - g * g),
+                   dh * c * o * (1.0f - o)};
     for (int k = 0; k < 4; k++) {
       store(F32, p->du, k * H, j, H, slope[k]);
       store(real, p->dx, k * H, j, H, slope[k]);

@@ -127,7 +127,8 @@ INLINE vf v_load_part(capl_dtype real, const void *p, int64_t i, int n)
 {
 #if defined(__AVX512F__)
   if (real == CAPL_F32) return (vf)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), (const float *)p + i);
-  return (vf)(__builtin_convertvector((vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), (const uint16_t *)p + i), vu) << 16);
+  return (vf)(__builtin_convertvector((vh)_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), (const uint16_t *)p + i),
+                                      vu) << 16);
 #else
 #if defined(__AVX2__)
   if (real == CAPL_F32) return (vf)_mm256_maskload_ps((const float *)p + i, v_first(n));

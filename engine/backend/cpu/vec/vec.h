@@ -45,8 +45,8 @@ typedef struct {
   int64_t width, channels, kernel_h, taps, step;
 } vec_conv_row;
 
-/* A line of count pixels that the same taps reach, of a depthwise convolution: neighbours in y lie y_step elements apart,
-** what a tap reads of them x_step. channels: at least a vector. */
+/* A line of count pixels that the same taps reach, of a depthwise convolution: neighbours in y lie y_step elements
+** apart, what a tap reads of them x_step. channels: at least a vector. */
 typedef struct {
   capl_dtype real;
   int64_t count, channels, x_step, y_step;
@@ -97,8 +97,8 @@ typedef struct {
   bool centered;
 } vec_rmsprop;
 
-/* One step of one sequence, parts of `hidden` values: real where a pointer is void. x: what the inputs give; u: what the state
-** before gives. c, h: states, replaced; c and cells are lstm's. */
+/* One step of one sequence, parts of `hidden` values: real where a pointer is void. x: what the inputs give; u: what
+** the state before gives. c, h: states, replaced; c and cells are lstm's. */
 typedef struct {
   capl_dtype real;
   int64_t hidden;
@@ -108,8 +108,8 @@ typedef struct {
   float *c, *cells, *h;
 } vec_rnn;
 
-/* Back: dh is the gradient of h behind the step without dy, which may be NULL; gru leaves in it what passes its z. dc: of c
-** behind, then before. before: c (lstm, NULL = 0) or h (gru) before the step. */
+/* Back: dh is the gradient of h behind the step without dy, which may be NULL; gru leaves in it what passes its z. dc:
+** of c behind, then before. before: c (lstm, NULL = 0) or h (gru) before the step. */
 typedef struct {
   capl_dtype real;
   int64_t hidden;
@@ -281,8 +281,9 @@ typedef struct {
   /* dx = (sigmoid(x) - target) * scale, times each[i] unless each is NULL */                                   \
   X(void, bce_grad, (capl_dtype real, int64_t n, const void *x, const float *target, float scale,              \
                      const float *each, void *dx))                                                             \
-  /* One step over n states of a text (a multiple of lanes): path = log of the paths into each state, from[s], from[s-1]   \
-  ** and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives to's largest. */ \
+  /* One step over n states of a text (a multiple of lanes): path = log of the paths into each state, from[s],     \
+  ** from[s-1] and from[s-2] + skip[s] joined, minus less; to = path + e. from[-2] and from[-1] are readable. Gives\
+  ** to's largest. */                                                                                              \
   X(float, ctc_step, (int64_t n, const float *from, const float *skip, const float *e, float less,             \
                       float *path, float *to))                                                                 \
   /* path = exp(path + other - their largest sum) over n states, a multiple of lanes; gives the total */        \

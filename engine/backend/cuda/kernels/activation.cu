@@ -165,7 +165,8 @@ template <class T, int N> __global__ void __launch_bounds__(THREADS) backward(ac
   }
   if (cu_first() < a.tail) {
     int64_t i = a.loop.total * N + cu_first();
-    cu_store<T, 1>(dx + i, backward_of<T, 1>(a, cu_load<T, 1>(x + tail_at(a, 1, i)), cu_load<T, 1>(dy + tail_at(a, 2, i))));
+    cu_store<T, 1>(dx + i, backward_of<T,
+                   1>(a, cu_load<T, 1>(x + tail_at(a, 1, i)), cu_load<T, 1>(dy + tail_at(a, 2, i))));
   }
 }
 

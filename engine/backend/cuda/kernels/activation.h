@@ -11,7 +11,8 @@
 #include "ops/activation.h"
 
 #define ACTIVATION_KIND(X, op, numbers) KIND_##op,
-typedef enum { FUNCTION_MAP(ACTIVATION_KIND, ) ACTIVATION_MAP(ACTIVATION_KIND, ) SATURATING_MAP(ACTIVATION_KIND, ) KIND_COUNT } activation_kind;
+typedef enum { FUNCTION_MAP(ACTIVATION_KIND, ) ACTIVATION_MAP(ACTIVATION_KIND, ) SATURATING_MAP(ACTIVATION_KIND,
+) KIND_COUNT } activation_kind;
 #undef ACTIVATION_KIND
 
 /* Operands of the loop: out, x, and dy in gradients. The tail follows the loop's last step, see loop_widen. */

@@ -1,10 +1,10 @@
 /* attention.cu -- scaled dot product attention in tiles of TILE queries and TILE keys, all sums in f32.
 **
-** Thread t of a block works on row t / 8 of a tile: on the columns t % 8, t % 8 + 8 and so on. Forward, scores are summed
-** over slices of the features, then their exponentials with the largest score so far taken off multiply the values; when a
-** larger score comes, what was summed is scaled down. Backward, scores are computed again: one kernel has tiles of queries
-** and gives dq, one has tiles of keys and gives dk and dv, so that nothing is added up between blocks.
-** SPDX-License-Identifier: Apache-2.0
+** Thread t of a block works on row t / 8 of a tile: on the columns t % 8, t % 8 + 8 and so on. Forward, scores are
+** summed over slices of the features, then their exponentials with the largest score so far taken off multiply the
+** values; when a larger score comes, what was summed is scaled down. Backward, scores are computed again: one kernel
+** has tiles of queries and gives dq, one has tiles of keys and gives dk and dv, so that nothing is added up between
+** blocks. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/attention.h"
 
@@ -35,8 +35,8 @@ __device__ __forceinline__ int64_t matrix_at(const attention_call &c, const atte
 
 /* room[r][i] := o[first + r][column + i], 0 outside of rows and columns. */
 template <class T, int N>
-__device__ __forceinline__ void fetch(float (*room)[N + 1], const attention_operand &o, int64_t at, int64_t first, int64_t rows,
-                                      int64_t column, int64_t columns)
+__device__ __forceinline__ void fetch(float (*room)[N + 1], const attention_operand &o, int64_t at, int64_t first,
+                                      int64_t rows, int64_t column, int64_t columns)
 {
   const T *p = (const T *)o.p + at;
   for (int i = threadIdx.x; i < TILE * N; i += ATTENTION_THREADS) {
@@ -145,7 +145,8 @@ template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attentio
   __shared__ tile left, right, weights;
   __shared__ wide_tile values;
   place p = find(a.c.L);
-  int64_t l = p.first + my_row(), q = matrix_at(a.c, a.c.q, p.b), k = matrix_at(a.c, a.c.k, p.b), v = matrix_at(a.c, a.c.v, p.b);
+  int64_t l = p.first + my_row(), q = matrix_at(a.c, a.c.q, p.b), k = matrix_at(a.c, a.c.k, p.b),
+      v = matrix_at(a.c, a.c.v, p.b);
   int64_t mask = a.c.mask.p ? matrix_at(a.c, a.c.mask, p.b) : 0, last = keys_for(a.c, p.first);
   float max = -INFINITY, total = 0.0f, sum[WIDE_EACH] = {0.0f};
   for (int64_t s = 0; s < last; s += TILE) {
@@ -180,7 +181,8 @@ template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attentio
 template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attention_dot(attention_grad_args a)
 {
   int64_t warps = (int64_t)gridDim.x * (ATTENTION_THREADS / 32), lane = threadIdx.x % 32;
-  for (int64_t i = (int64_t)blockIdx.x * (ATTENTION_THREADS / 32) + threadIdx.x / 32; i < a.c.batch * a.c.L; i += warps) {
+  for (int64_t i = (int64_t)blockIdx.x * (ATTENTION_THREADS / 32) + threadIdx.x / 32; i < a.c.batch * a.c.L;
+       i += warps) {
     int64_t b = i / a.c.L, l = i % a.c.L;
     const T *y = (const T *)a.y.p + matrix_at(a.c, a.y, b) + l * a.y.row;
     const T *dy = (const T *)a.dy.p + matrix_at(a.c, a.dy, b) + l * a.dy.row;
@@ -240,7 +242,8 @@ template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attentio
   place p = find(a.c.S);
   int64_t q = matrix_at(a.c, a.c.q, p.b), dy = matrix_at(a.c, a.dy, p.b);
   float weight[EACH], ds[EACH], dk[WIDE_EACH] = {0.0f}, dv[WIDE_EACH] = {0.0f};
-  for (int64_t l = a.c.causal ? p.first : 0; l < a.c.L; l += TILE) { /* causal: queries before the keys do not see them */
+  /* causal: queries before the keys do not see them */
+  for (int64_t l = a.c.causal ? p.first : 0; l < a.c.L; l += TILE) {
     tile_grad<T>(a, p.b, l, p.first, left, right, weight, ds);
     __syncthreads();
     put(weights, weight);

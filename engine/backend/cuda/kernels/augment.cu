@@ -3,8 +3,8 @@
 ** The arithmetic is that of engine/data/augment.c and convert.c, in the same order and without fused multiply-adds
 ** where they round differently, so the values are the same bit for bit. A warp makes one row, a lane one pixel with all
 ** its channels; where a row starts and how fast it moves is known once, so a pixel costs no division and no 64-bit
-** arithmetic. Instructions, not bytes, bound the plainer way of writing this: hence the path for pixels inside the source,
-** the dot products of bytes, and rounding without the slow conversion unit.
+** arithmetic. Instructions, not bytes, bound the plainer way of writing this: hence the path for pixels inside the
+** source, the dot products of bytes, and rounding without the slow conversion unit.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/augment.h"
@@ -21,7 +21,9 @@ static inline double times(double a, double b) { return a * b; }
 static inline double plus(double a, double b) { return a + b; }
 static inline long long nearest(double v) { return llrint(v); }
 static inline float whole_part(float v) { return floorf(v); }
-static inline unsigned dot_low(unsigned pair, unsigned bytes) { return (pair & 0xffff) * (bytes & 255) + (pair >> 16) * (bytes >> 8 & 255); }
+static inline unsigned dot_low(unsigned pair,
+                               unsigned bytes) { return (pair & 0xffff) * (bytes & 255) + (pair >> 16)
+                                                * (bytes >> 8 & 255); }
 static inline unsigned dot_high(unsigned pair, unsigned bytes) { return dot_low(pair, bytes >> 16); }
 static inline void copy_16(void *to, const void *from) { memcpy(to, from, 16); }
 #else
@@ -32,7 +34,8 @@ static __device__ __forceinline__ long long nearest(double v) { return __double2
 static __device__ __forceinline__ float whole_part(float v) { return __fadd_rd(v, 8388608.0f) - 8388608.0f; }
 /* Two numbers of 16 bits times two bytes, the lower or the upper ones, summed. */
 static __device__ __forceinline__ unsigned dot_low(unsigned pair, unsigned bytes) { return __dp2a_lo(pair, bytes, 0u); }
-static __device__ __forceinline__ unsigned dot_high(unsigned pair, unsigned bytes) { return __dp2a_hi(pair, bytes, 0u); }
+static __device__ __forceinline__ unsigned dot_high(unsigned pair, unsigned bytes) { return __dp2a_hi(pair, bytes, 0u);
+    }
 /* In one transfer; both begin at a multiple of 16 bytes. */
 static __device__ __forceinline__ void copy_16(void *to, const void *from) { *(uint4 *)to = *(const uint4 *)from; }
 #endif
@@ -92,7 +95,8 @@ typedef struct {
   int y;
 } painter;
 
-static __device__ __forceinline__ painter begin_row(const augment_args &a, const capl_feed_row &row, int y, int pixel_bytes)
+static __device__ __forceinline__ painter begin_row(const augment_args &a, const capl_feed_row &row, int y,
+                                                    int pixel_bytes)
 {
   painter p;
   p.image = a.images + (size_t)row.image * (size_t)a.height * (size_t)a.width * (size_t)pixel_bytes;
@@ -136,7 +140,8 @@ static __device__ __forceinline__ const uint8_t *address(const painter &p, int p
 }
 
 /* The pixel (x,y), which may lie outside the source. */
-template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> load_anywhere(const painter &p, int x, int y)
+template <int C, int BYTES> static __device__ __forceinline__ texel<C,
+    BYTES> load_anywhere(const painter &p, int x, int y)
 {
   int in_x = min(max(x, 0), p.width - 1), in_y = min(max(y, 0), p.height - 1);
   texel<C, BYTES> t = load<C, BYTES>(address(p, in_y * p.width + in_x, BYTES));
@@ -147,8 +152,8 @@ template <int C, int BYTES> static __device__ __forceinline__ texel<C, BYTES> lo
 
 /* out[c] = left * a's level + right * b's; at most 255 * 256. */
 template <int C, int BYTES>
-static __device__ __forceinline__ void mix(const texel<C, BYTES> &a, const texel<C, BYTES> &b, unsigned left, unsigned right,
-                                           unsigned out[C])
+static __device__ __forceinline__ void mix(const texel<C, BYTES> &a, const texel<C, BYTES> &b, unsigned left,
+                                           unsigned right, unsigned out[C])
 {
   if constexpr (BYTES == 4) {
     unsigned pair = left | right << 16;
@@ -167,12 +172,14 @@ template <int C, int BYTES> static __device__ __forceinline__ void copy(const pa
 {
   texel<C, BYTES> t = load<C, BYTES>(address(p, p.y * p.width + x, BYTES));
 #pragma unroll
-  for (int c = 0; c < C; c++) value[c] = (float)(BYTES == 4 ? (t.v[0] >> 8 * c & 255u) << FRACTION : t.v[BYTES == 4 ? 0 : c] << FRACTION);
+  for (int c = 0; c < C; c++)
+    value[c] = (float)(BYTES == 4 ? (t.v[0] >> 8 * c & 255u) << FRACTION : t.v[BYTES == 4 ? 0 : c] << FRACTION);
 }
 
 /* Levels of output pixel x, times 65536: four pixels of the source by the 8-bit fractions of its place. Whole numbers
 ** below 2^24, which a float holds. */
-template <int C, int BYTES> static __device__ __forceinline__ void sample_at(const painter &p, int u, int v, float value[C])
+template <int C, int BYTES> static __device__ __forceinline__ void sample_at(const painter &p, int u, int v,
+    float value[C])
 {
   int from_x = (u >> FRACTION) - 1, from_y = (v >> FRACTION) - 1;
   unsigned right = u >> 8 & 255, low = v >> 8 & 255, upper[C], lower[C];
@@ -230,8 +237,8 @@ template <int C> static __device__ __forceinline__ float finish(const painter &p
   return whole_part(__fadd_rn(v, 0.5f));
 }
 
-/* The augmented levels of output pixel x: whole numbers 0..255. Pixels up to 31 behind the row's end cost less than a test
-** for them; they get some level. */
+/* The augmented levels of output pixel x: whole numbers 0..255. Pixels up to 31 behind the row's end cost less than a
+** test for them; they get some level. */
 template <int C, int BYTES> static __device__ __forceinline__ void paint(const painter &p, int x, float level[C])
 {
   if (p.moves) sample<C, BYTES>(p, x, level);
@@ -276,7 +283,8 @@ static __device__ __forceinline__ artist begin_artist(const augment_args &a, int
   t.p = begin_row(a, a.rows[n], y, pixel_bytes);
   if (more.filters) t.p.image = a.filtered + (size_t)n * (size_t)a.height * (size_t)a.width * (size_t)pixel_bytes;
   t.across = ((a.width + (1 << CELL_BITS) - 1) >> CELL_BITS) + 1;
-  t.nodes = more.bends ? (const int2 *)(a.nodes + (size_t)n * (size_t)a.row_nodes) + (y >> CELL_BITS) * t.across : (const int2 *)0;
+  t.nodes = more.bends ? (const int2 *)(a.nodes + (size_t)n * (size_t)a.row_nodes) + (y >> CELL_BITS) * t.across
+      : (const int2 *)0;
   t.blends = more.blends != 0;
 #pragma unroll
   for (int k = 0; k < 9; k++) t.colour[k] = more.colour[k] * (1.0f / ONE);
@@ -298,7 +306,8 @@ static __device__ __forceinline__ studio begin_studio(const augment_args &a, int
 }
 
 /* One coordinate of a map that bends: between nodes, in whole numbers. above, below: left and right node. */
-static __device__ __forceinline__ int bend(int above_left, int above_right, int below_left, int below_right, int x, int y, int most)
+static __device__ __forceinline__ int bend(int above_left, int above_right, int below_left, int below_right, int x,
+                                           int y, int most)
 {
   int row = y & 7, column = x & 7;
   long long left = above_left + (((long long)below_left - above_left) >> CELL_BITS) * row;
@@ -344,7 +353,8 @@ template <int C, int BYTES> static __device__ __forceinline__ void paint(const s
     paint_one<C, BYTES>(s.other, x, other);
 #pragma unroll
     for (int c = 0; c < C; c++)
-      level[c] = s.mixing == MIXUP ? (float)(((int)level[c] * s.share + (int)other[c] * (ALL - s.share) + 128) >> 8) : other[c];
+      level[c] = s.mixing == MIXUP ? (float)(((int)level[c] * s.share + (int)other[c] * (ALL - s.share) + 128) >> 8)
+          : other[c];
   }
   if (x < s.erased_from || x >= s.erased_to) return;
 #pragma unroll
@@ -369,8 +379,8 @@ template <> struct who<true> {
 };
 
 /* A byte of a row, blurred across. */
-static __device__ __forceinline__ int blurred_across(const uint8_t *row, int x, int byte, int last, int bytes, const uint8_t *table,
-                                                     const capl_feed_more &m)
+static __device__ __forceinline__ int blurred_across(const uint8_t *row, int x, int byte, int last, int bytes,
+                                                     const uint8_t *table, const capl_feed_more &m)
 {
   int sum = 128 + m.blur_weight[0] * table[row[x * bytes + byte]];
   for (int k = 1; k <= m.blur_radius; k++)
@@ -453,8 +463,9 @@ static __device__ __forceinline__ unsigned long long block_sum(unsigned long lon
 
 enum { STORE_BYTES = 16 };
 
-/* Writes 32 neighbouring pixels, or as many as there are, as one run of values: three channels go through shared memory,
-** because stores with gaps would each cost a whole transfer. wide: runs of 32 begin at multiples of 16 bytes. */
+/* Writes 32 neighbouring pixels, or as many as there are, as one run of values: three channels go through shared
+** memory, because stores with gaps would each cost a whole transfer. wide: runs of 32 begin at multiples of 16
+** bytes. */
 template <class T, int C>
 static __device__ __forceinline__ void store_run(const T value[C], int there, bool wide, T *out, T *room)
 {
@@ -550,7 +561,8 @@ template <int C, int BYTES, bool ALL> __global__ void __launch_bounds__(AUGMENT_
 }
 
 /* A whole block writes n levels as values; four at a time where images have a multiple of four. */
-template <class T> static __device__ __forceinline__ void write_values(const uint8_t *levels, int n, const affine &to, T *out)
+template <class T> static __device__ __forceinline__ void write_values(const uint8_t *levels, int n, const affine &to,
+    T *out)
 {
   enum { V = 4 };
   if (n % V != 0) {
@@ -591,5 +603,5 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_whole(augment_args a)
     CU_ENTRY(augment_whole<cu_bf16, C, BYTES, ALL>), CU_ENTRY(augment_sums<C, BYTES, ALL>)
 
 /* ORDER augment_kind, augment_layout */
-CU_TABLE(cu_augment_table, LAYOUT(1, 1, false), LAYOUT(3, 3, false), LAYOUT(3, 4, false), LAYOUT(1, 1, true), LAYOUT(3, 3, true),
-         LAYOUT(3, 4, true), CU_ENTRY(augment_filter))
+CU_TABLE(cu_augment_table, LAYOUT(1, 1, false), LAYOUT(3, 3, false), LAYOUT(3, 4, false), LAYOUT(1, 1, true),
+         LAYOUT(3, 3, true), LAYOUT(3, 4, true), CU_ENTRY(augment_filter))

@@ -10,7 +10,8 @@
 enum {
   AUGMENT_THREADS = 256,
   AUGMENT_STRIP = AUGMENT_THREADS / 32, /* rows of an image that one block makes: one by each warp */
-  AUGMENT_WHOLE_BYTES = 47 * 1024,      /* levels of an image that fit a block's shared memory everywhere, beside its sums */
+  AUGMENT_WHOLE_BYTES = 47 * 1024,      /* levels of an image that fit a block's shared memory everywhere, beside its
+                                        ** sums */
 };
 
 typedef struct {

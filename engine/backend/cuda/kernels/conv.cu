@@ -1,10 +1,10 @@
 /* conv.cu -- convolution and its gradients as plain sums, for what cuDNN has no engine for (bf16 before sm_80, weights
 ** without input channels) and conv_tiled.cu no use (few channels a group, depthwise).
 **
-** One thread for each element of y, neighbours along the channels, so that warps read and write whole lines; one or a few
-** for each of dx. Weight gradients are summed in parts of the pixels, and the parts in fixed order. Every shape is taken; a
-** depthwise layer is within some 10 times of an engine, since its bytes are read once or twice and its taps are few.
-** SPDX-License-Identifier: Apache-2.0
+** One thread for each element of y, neighbours along the channels, so that warps read and write whole lines; one or a
+** few for each of dx. Weight gradients are summed in parts of the pixels, and the parts in fixed order. Every shape is
+** taken; a depthwise layer is within some 10 times of an engine, since its bytes are read once or twice and its taps
+** are few. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
 
@@ -18,7 +18,8 @@ static __device__ __forceinline__ int64_t input_of(const conv_sizes &s, int axis
 }
 
 /* Output position whose tap `tap` reads input position `in`, -1 if there is none. */
-static __device__ __forceinline__ int64_t output_of(const conv_sizes &s, int axis, int64_t size, int64_t in, int64_t tap)
+static __device__ __forceinline__ int64_t output_of(const conv_sizes &s, int axis, int64_t size, int64_t in,
+                                                    int64_t tap)
 {
   int64_t from = in + s.padding[axis] - tap * s.dilation[axis];
   if (from < 0) return -1;
@@ -115,7 +116,8 @@ template <class T> __global__ void conv_grad_x(conv_grad_x_args g)
 
 /* ---- gradient of the weights ----------------------------------------------------------------- */
 
-/* The weights of a block: CONV_GRAD_W_TAPS of each of CONV_GRAD_W_OUTPUTS outputs, one output a thread; a warp has a pixel. */
+/* The weights of a block: CONV_GRAD_W_TAPS of each of CONV_GRAD_W_OUTPUTS outputs, one output a thread; a warp has a
+** pixel. */
 template <class T> __global__ void __launch_bounds__(CONV_GRAD_W_THREADS) conv_grad_w(conv_grad_w_args g)
 {
   enum { TAPS = CONV_GRAD_W_TAPS, OUTPUTS = CONV_GRAD_W_OUTPUTS, LANES = CONV_GRAD_W_THREADS / OUTPUTS };
@@ -136,7 +138,8 @@ template <class T> __global__ void __launch_bounds__(CONV_GRAD_W_THREADS) conv_g
   }
   __syncthreads();
   float sum[TAPS] = {};
-  cu_cursor at = cu_cursor_at(first + lane, (int)s.out_H, (int)s.out_W), step = cu_cursor_at(LANES, (int)s.out_H, (int)s.out_W);
+  cu_cursor at = cu_cursor_at(first + lane, (int)s.out_H, (int)s.out_W),
+      step = cu_cursor_at(LANES, (int)s.out_H, (int)s.out_W);
   for (int64_t p = first + lane; p < last && o < s.O; p += LANES) {
     const T *image = (const T *)g.x + at.n * s.H * s.W * s.C + o / (s.O / s.groups) * inputs;
     float d = cu_float(((const T *)g.dy)[p * s.O + o]);
@@ -169,7 +172,8 @@ __global__ void __launch_bounds__(CONV_TOTAL_THREADS) conv_total(conv_total_args
   for (int64_t part = y; at < width && part < g.parts; part += AHEAD * DEPTH) {
     float v[AHEAD];
 #pragma unroll
-    for (int k = 0; k < AHEAD; k++) v[k] = part + k * DEPTH < g.parts ? g.partial[(part + k * DEPTH) * width + at] : 0.0f;
+    for (int k = 0; k < AHEAD; k++)
+      v[k] = part + k * DEPTH < g.parts ? g.partial[(part + k * DEPTH) * width + at] : 0.0f;
 #pragma unroll
     for (int k = 0; k < AHEAD; k++) sum += v[k];
   }

@@ -31,8 +31,8 @@ typedef struct {
   int lanes;
 } conv_grad_x_args;
 
-/* partial (parts, K, O), K = kH * kW * C/groups: the sums over `chunk` output pixels each. Blocks: tiles of outputs, then
-** runs of taps, then parts. */
+/* partial (parts, K, O), K = kH * kW * C/groups: the sums over `chunk` output pixels each. Blocks: tiles of outputs,
+** then runs of taps, then parts. */
 enum { CONV_GRAD_W_TAPS = 9, CONV_GRAD_W_OUTPUTS = 32, CONV_GRAD_W_THREADS = 256 };
 typedef struct {
   conv_sizes s;

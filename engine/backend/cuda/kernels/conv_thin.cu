@@ -2,13 +2,13 @@
 **
 ** A thread has 16 bytes of output channels of 4 pixels side by side and walks down the image, so that the weights (or
 ** their sums) stay in registers and a row of x is read once for three rows of y. While a row is worked on, the loads of
-** the next are under way. Sums over blocks are taken by the last ones (join.h), in an order that the sizes and the number of
-** multiprocessors decide.
+** the next are under way. Sums over blocks are taken by the last ones (join.h), in an order that the sizes and the
+** number of multiprocessors decide.
 **
-** Counted in sm_90 code, per warp and 1024 results of 16 bits: forward 396 instructions, 288 of them multiply-adds; weight
-** gradient 419, with that of the bias 449. At batch 1024 of 1x60x160 with 32 outputs that is 230, 244 and 261 thousand cycles
-** of an H200's 528 schedulers, 0.12, 0.12 and 0.13 ms; y or dy and x are 649 MB, 0.135 ms at 4.8 TB/s. Not measured on a card.
-** SPDX-License-Identifier: Apache-2.0
+** Counted in sm_90 code, per warp and 1024 results of 16 bits: forward 396 instructions, 288 of them multiply-adds;
+** weight gradient 419, with that of the bias 449. At batch 1024 of 1x60x160 with 32 outputs that is 230, 244 and 261
+** thousand cycles of an H200's 528 schedulers, 0.12, 0.12 and 0.13 ms; y or dy and x are 649 MB, 0.135 ms at 4.8 TB/s.
+** Not measured on a card. SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
 
@@ -225,8 +225,8 @@ template <> __device__ __forceinline__ float words<cu_bf16>::value(int i) const
   return v;
 }
 
-/* 4 pixels of dy, of this thread's channels, loaded without a branch: what lies beyond the image is another pixel, beyond
-** the last channel another channel. Neither is added to a sum that is kept. */
+/* 4 pixels of dy, of this thread's channels, loaded without a branch: what lies beyond the image is another pixel,
+** beyond the last channel another channel. Neither is added to a sum that is kept. */
 template <class T, bool WIDE> struct dy_reader {
   const T *p;
   int64_t row;
@@ -238,7 +238,8 @@ template <class T, bool WIDE> struct dy_reader {
   {
     int64_t left = g.s.O - channel;
     channels = left < 0 ? 0 : left < values_of<T> ? (int)left : values_of<T>;
-    p = (const T *)g.dy + (((int64_t)at.n * g.s.out_H + at.row) * g.s.out_W + at.column) * g.s.O + (left > 0 ? channel : 0);
+    p = (const T *)g.dy + (((int64_t)at.n * g.s.out_H + at.row) * g.s.out_W + at.column) * g.s.O
+        + (left > 0 ? channel : 0);
 #pragma unroll
     for (int k = 0; k < PIXELS; k++) {
       inside[k] = at.column + k < g.s.out_W;

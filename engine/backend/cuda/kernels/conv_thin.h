@@ -1,7 +1,7 @@
 /* conv_thin.h -- the first convolution of a network that reads grey images: one input channel, 3x3.
 **
-** Forward writes y (for 1x60x160 and 32 outputs 33 times the bytes of x), the weight gradient reads dy: bytes decide, and
-** cuDNN moves more of them, since it pads x to 8 channels in its workspace.
+** Forward writes y (for 1x60x160 and 32 outputs 33 times the bytes of x), the weight gradient reads dy: bytes decide,
+** and cuDNN moves more of them, since it pads x to 8 channels in its workspace.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_CONV_THIN_H
@@ -19,7 +19,8 @@ enum {
                            ** weight gradient with stride 2 or narrow loads, which need more */
 };
 
-/* How the output pixels are shared: strips of CONV_THIN_PIXELS columns by `rows` rows, lanes of a pixel side by side. */
+/* How the output pixels are shared: strips of CONV_THIN_PIXELS columns by `rows` rows, lanes of a pixel side by
+** side. */
 typedef struct {
   int H, W, out_H, out_W, padding[2];
   int64_t O;
@@ -36,8 +37,8 @@ typedef struct {
   void *y;
 } conv_thin_args;
 
-/* partial (blocks, CONV_THIN_TAPS + 1, O): what each block in x sums for every weight, and of dy for the bias; the last one
-** adds that up (join.h). */
+/* partial (blocks, CONV_THIN_TAPS + 1, O): what each block in x sums for every weight, and of dy for the bias; the last
+** one adds that up (join.h). */
 typedef struct {
   conv_thin_strips s;
   const void *x, *dy;
@@ -46,8 +47,8 @@ typedef struct {
   float *dw, *db; /* db: NULL where it is not wanted */
 } conv_thin_grad_w_args;
 
-/* Each kernel of the three types with stride 1, narrow then wide, and with stride 2. Wide: y or dy is moved 16 bytes at a
-** time, so it begins there and O is a multiple of that. */
+/* Each kernel of the three types with stride 1, narrow then wide, and with stride 2. Wide: y or dy is moved 16 bytes at
+** a time, so it begins there and O is a multiple of that. */
 enum { CONV_THIN = 0, CONV_THIN_GRAD_W = 12 };
 
 #ifdef __cplusplus

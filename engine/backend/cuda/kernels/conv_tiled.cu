@@ -1,12 +1,14 @@
-/* conv_tiled.cu -- convolution, its gradients and their groups as matrix products in tiles, for what cuDNN has no engine for.
+/* conv_tiled.cu -- convolution, its gradients and their groups as matrix products in tiles, for what cuDNN has no
+** engine for.
 **
 ** The matrices are never written: what a tile needs of them is gathered from the images into shared memory.
 **     forward  y (pixels, O)      = windows of x (pixels, K) * w (K, O),        K = kH*kW*C, rows of y
 **     grad_x   dx (pixels, C)     = windows of dy (pixels, kH*kW*O) * w         rows of x
-**     grad_w   dw (O, K)          = dy (O, pixels) * windows of x (pixels, K)   in parts of the pixels, conv_total adds them
+**     grad_w   dw (O, K)          = dy (O, pixels) * windows of x (pixels, K)   in parts of the pixels, conv_total adds
+**     them
 ** Counted in sm_90 code: a step of 16 along the inner dim is 256 multiply-adds of some 1,000 instructions a thread, a
-** quarter of the f32 rate. An f32 convolution then takes some 4 times what an engine needs, one in 16 bits, which tensor
-** cores would run, some 30 to 40 times; a tile that is half empty twice that. Estimates, not measured.
+** quarter of the f32 rate. An f32 convolution then takes some 4 times what an engine needs, one in 16 bits, which
+** tensor cores would run, some 30 to 40 times; a tile that is half empty twice that. Estimates, not measured.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"
@@ -63,7 +65,8 @@ __device__ __forceinline__ tap tap_of(const conv_sizes &s, int r, int channels)
 
 /* x under tap t of output pixel at; 0 in the padding. first: the group's first channel. */
 template <class T>
-__device__ __forceinline__ float window_value(const conv_sizes &s, const T *x, const pixel &at, const tap &t, int64_t first)
+__device__ __forceinline__ float window_value(const conv_sizes &s, const T *x, const pixel &at, const tap &t,
+                                              int64_t first)
 {
   int64_t row = at.h * s.stride[0] - s.padding[0] + t.i * s.dilation[0];
   int64_t column = at.w * s.stride[1] - s.padding[1] + t.j * s.dilation[1];
@@ -73,9 +76,11 @@ __device__ __forceinline__ float window_value(const conv_sizes &s, const T *x, c
 
 /* dy of the output pixel whose tap t reads pixel `at` of x; 0 if there is none. */
 template <class T>
-__device__ __forceinline__ float output_value(const conv_sizes &s, const T *dy, const pixel &at, const tap &t, int64_t first)
+__device__ __forceinline__ float output_value(const conv_sizes &s, const T *dy, const pixel &at, const tap &t,
+                                              int64_t first)
 {
-  int row = at.h + (int)s.padding[0] - t.i * (int)s.dilation[0], column = at.w + (int)s.padding[1] - t.j * (int)s.dilation[1];
+  int row = at.h + (int)s.padding[0] - t.i * (int)s.dilation[0],
+  column = at.w + (int)s.padding[1] - t.j * (int)s.dilation[1];
   if (at.n < 0 || row < 0 || column < 0) return 0.0f;
   int stride_h = (int)s.stride[0], stride_w = (int)s.stride[1], h = row / stride_h, w = column / stride_w;
   if (h * stride_h != row || w * stride_w != column || h >= s.out_H || w >= s.out_W) return 0.0f;

@@ -122,7 +122,8 @@ __device__ __forceinline__ void store_loss(const ctc_forward_args &a, const samp
 {
   float loss = INFINITY;
   if (valid && m.steps == 0) loss = m.labels ? INFINITY : 0.0f;
-  else if (valid) loss = (float)-(taken_off + (double)join(last[m.states - 1], m.labels ? last[m.states - 2] : -INFINITY, -INFINITY));
+  else if (valid)
+    loss = (float)-(taken_off + (double)join(last[m.states - 1], m.labels ? last[m.states - 2] : -INFINITY, -INFINITY));
   bool infeasible = loss == INFINITY;
   a.infeasible[m.n] = (uint8_t)(!valid ? CTC_INVALID : infeasible ? reason(a.p, m) : CTC_FEASIBLE);
   if (infeasible && a.p.zero_infinity) loss = 0.0f;
@@ -162,7 +163,8 @@ __device__ __forceinline__ float later(const ctc_inputs &p, const sample &m, int
   return s < m.states ? after[s] + log_prob<T>(p, m, t + 1, s) : -INFINITY;
 }
 
-template <class T> __device__ __forceinline__ void backward_row(const ctc_inputs &p, const sample &m, int64_t t, float *row, float *room)
+template <class T> __device__ __forceinline__ void backward_row(const ctc_inputs &p, const sample &m, int64_t t,
+    float *row, float *room)
 {
   const float *after = row + p.states;
   float most = -INFINITY;
@@ -170,7 +172,8 @@ template <class T> __device__ __forceinline__ void backward_row(const ctc_inputs
     bool skip = s + 2 < m.states && may_skip_to(p, m, s + 2);
     float v = s >= m.states - 2 ? 0.0f : -INFINITY;
     if (t < m.steps - 1)
-      v = join(later<T>(p, m, t, s, after), later<T>(p, m, t, s + 1, after), skip ? later<T>(p, m, t, s + 2, after) : -INFINITY);
+      v = join(later<T>(p, m, t, s, after), later<T>(p, m, t, s + 1, after),
+               skip ? later<T>(p, m, t, s + 2, after) : -INFINITY);
     row[s] = v;
     most = fmaxf(most, v);
   }
@@ -202,7 +205,8 @@ __device__ __forceinline__ float share_of(const shares &w, int64_t s)
   return expf(w.alpha[s] + w.beta[s] - w.most) * w.scale;
 }
 
-__device__ __forceinline__ shares weigh(const ctc_gradient_args &a, const sample &m, int64_t t, float dloss, float *room)
+__device__ __forceinline__ shares weigh(const ctc_gradient_args &a, const sample &m, int64_t t, float dloss,
+                                        float *room)
 {
   int64_t at = (m.n * a.p.T + t) * a.p.states;
   shares w = {a.alpha + at, a.beta + at, -INFINITY, 1.0f};
@@ -225,7 +229,8 @@ __device__ __forceinline__ bool is_first(const ctc_inputs &p, const sample &m, i
 }
 
 template <class T>
-__device__ __forceinline__ void store_shares(const ctc_gradient_args &a, const sample &m, const shares &w, T *dx, float *room)
+__device__ __forceinline__ void store_shares(const ctc_gradient_args &a, const sample &m, const shares &w, T *dx,
+                                             float *room)
 {
   float blank = 0.0f;
   for (int64_t i = threadIdx.x; i <= m.labels; i += blockDim.x) blank += share_of(w, 2 * i);

@@ -1,7 +1,7 @@
 /* ctc.h -- what ctc.c and ctc.cu share: arguments and numbers of the CTC loss's kernels.
 **
-** A block works on a sample, its threads on the states of the text, one time step after the other. The gradient's last part
-** has a block for each sample and time step.
+** A block works on a sample, its threads on the states of the text, one time step after the other. The gradient's last
+** part has a block for each sample and time step.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_CTC_H

@@ -1,7 +1,7 @@
 /* elementwise.cu -- arithmetic element by element, dtype conversion, dropout.
 **
-** All of these wait for memory: 2 or 3 times the bytes of the tensor. Which operation it is, is the same for all threads
-** and is asked once per vector, which costs a few of the ~200 instructions that a vector has time for.
+** All of these wait for memory: 2 or 3 times the bytes of the tensor. Which operation it is, is the same for all
+** threads and is asked once per vector, which costs a few of the ~200 instructions that a vector has time for.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/elementwise.h"
@@ -10,8 +10,8 @@
 
 namespace {
 
-/* Blocks of THREADS that a multiprocessor holds if they are thrifty with registers. Kernels with one stream to read want
-** all of them, to have enough loads under way; those with two can do with fewer and keep more in registers. */
+/* Blocks of THREADS that a multiprocessor holds if they are thrifty with registers. Kernels with one stream to read
+** want all of them, to have enough loads under way; those with two can do with fewer and keep more in registers. */
 #define THREADS 256
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ == 800 || __CUDA_ARCH__ == 900 || __CUDA_ARCH__ == 1000
 #define ALL_BLOCKS 8
@@ -136,7 +136,8 @@ template <class T, int N> __global__ void TWO_STREAMS binary(binary_args g)
   }
   if (cu_first() < g.tail) {
     int64_t i = g.loop.total * N + cu_first();
-    cu_store<T, 1>(y + i, binary_of<T, 1>(g.op, cu_load<T, 1>(a + tail_at(g, 1, i)), cu_load<T, 1>(b + tail_at(g, 2, i))));
+    cu_store<T, 1>(y + i, binary_of<T,
+                   1>(g.op, cu_load<T, 1>(a + tail_at(g, 1, i)), cu_load<T, 1>(b + tail_at(g, 2, i))));
   }
 }
 
@@ -171,7 +172,8 @@ __global__ void binary_any(binary_args g)
     int64_t at[3];
     cu_locate<3>(g.loop, i, at);
     if (whole)
-      cu_set_whole(g.to, g.y, at[0], binary_whole(g.op, cu_get_whole(g.da, g.a, at[1]), cu_get_whole(g.db, g.b, at[2])));
+      cu_set_whole(g.to, g.y, at[0],
+                   binary_whole(g.op, cu_get_whole(g.da, g.a, at[1]), cu_get_whole(g.db, g.b, at[2])));
     else
       cu_set_real(g.to, g.y, at[0], binary_real(g.op, cu_get_real(g.da, g.a, at[1]), cu_get_real(g.db, g.b, at[2])));
   }

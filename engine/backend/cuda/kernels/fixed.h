@@ -1,8 +1,9 @@
-/* fixed.h -- sums of floats whose terms arrive in any order: added as whole numbers, so that every order gives the same bits.
+/* fixed.h -- sums of floats whose terms arrive in any order: added as whole numbers, so that every order gives the same
+** bits.
 **
-** Terms are multiples of 2^-scale in 64 bits, where scale follows from the largest term and from how many may meet in one
-** sum, so that none overflows: of n terms, those below 2^(n's bits - 62) of the largest are rounded away. When a term is
-** no finite number, or an index is out of range, all sums become NaN.
+** Terms are multiples of 2^-scale in 64 bits, where scale follows from the largest term and from how many may meet in
+** one sum, so that none overflows: of n terms, those below 2^(n's bits - 62) of the largest are rounded away. When a
+** term is no finite number, or an index is out of range, all sums become NaN.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_FIXED_H

@@ -1,10 +1,10 @@
 /* join.h -- the last block of a launch joins what all of its blocks left in memory: no second kernel has to.
 **
-** Each block leaves a row of numbers. The last of CU_JOIN_BLOCKS neighbours joins their rows into the first one, while other
-** blocks still run; the last of those joins what they made. Which rows are joined in which order depends on the blocks'
-** numbers alone, so results do not depend on who comes last. Blocks with different blockIdx.y have nothing to do with each
-** other. Counters are 0 before a launch and after it, so that a recorded one can be played again; one launch after the other
-** uses them, on the one stream of arithmetic (cuda.h).
+** Each block leaves a row of numbers. The last of CU_JOIN_BLOCKS neighbours joins their rows into the first one, while
+** other blocks still run; the last of those joins what they made. Which rows are joined in which order depends on the
+** blocks' numbers alone, so results do not depend on who comes last. Blocks with different blockIdx.y have nothing to
+** do with each other. Counters are 0 before a launch and after it, so that a recorded one can be played again; one
+** launch after the other uses them, on the one stream of arithmetic (cuda.h).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_JOIN_H
@@ -30,8 +30,8 @@ static inline int64_t cu_join_counters(int64_t blocks)
 
 #include "backend/cuda/kernels/kernel.h"
 
-/* Whether this block is the last of `blocks` to come here, in all of its threads: those see then what the threads of the
-** others have written. */
+/* Whether this block is the last of `blocks` to come here, in all of its threads: those see then what the threads of
+** the others have written. */
 static __device__ __forceinline__ bool cu_is_last(unsigned *counter, unsigned blocks)
 {
   __shared__ bool last;
@@ -52,8 +52,8 @@ struct cu_rows {
   bool all; /* they are what all blocks left */
 };
 
-/* Runs join(rows) in all threads of the blocks whose turn it is; unless rows.all, it puts the result into row rows.first.
-** All threads of the block take part. */
+/* Runs join(rows) in all threads of the blocks whose turn it is; unless rows.all, it puts the result into row
+** rows.first. All threads of the block take part. */
 template <class Join> static __device__ __forceinline__ void cu_join(unsigned *counters, Join join)
 {
   const int blocks = (int)gridDim.x, groups = (blocks + CU_JOIN_BLOCKS - 1) / CU_JOIN_BLOCKS;

@@ -1,4 +1,5 @@
-/* layer_norm.cu -- layer norm, RMS norm and group norm: a team of threads per set; the parameters' gradients by columns.
+/* layer_norm.cu -- layer norm, RMS norm and group norm: a team of threads per set; the parameters' gradients by
+** columns.
 **
 ** A set is read three times forward and twice backward; all but the first come from the caches. Sums are taken in an
 ** order that depends on the sizes and the GPU alone.
@@ -100,7 +101,8 @@ template <class T> __global__ void __launch_bounds__(CU_TEAM_THREADS) layer_norm
   }
 }
 
-/* This block's chunk of rows summed for its columns: dweight in the first half of a partial row, dbias in the second. */
+/* This block's chunk of rows summed for its columns: dweight in the first half of a partial row, dbias in the
+** second. */
 template <class T> __global__ void __launch_bounds__(CU_TEAM_THREADS) layer_norm_sums(layer_norm_sums_args a)
 {
   __shared__ float room[2][LAYER_NORM_LANES][LAYER_NORM_COLUMNS];
@@ -110,7 +112,8 @@ template <class T> __global__ void __launch_bounds__(CU_TEAM_THREADS) layer_norm
   int64_t last = first + a.chunk < a.rows ? first + a.chunk : a.rows, group = a.period == 1 ? 0 : k / a.params;
   float dweight = 0.0f, dbias = 0.0f;
   for (int64_t r = first + lane; r < last && k < a.columns; r += LAYER_NORM_LANES) {
-    int64_t b = a.pixels == 1 ? r : r / a.pixels, at = b * a.batch_step + (r - b * a.pixels) * a.pixel_step + k * a.k_step;
+    int64_t b = a.pixels == 1 ? r : r / a.pixels,
+    at = b * a.batch_step + (r - b * a.pixels) * a.pixel_step + k * a.k_step;
     int64_t set = b * a.period + group;
     float d = cu_float(dy[at]);
     dweight += d * ((cu_float(x[at]) - (a.mean ? a.mean[set] : 0.0f)) * a.invstd[set]);
@@ -131,7 +134,8 @@ template <class T> __global__ void __launch_bounds__(CU_TEAM_THREADS) layer_norm
 
 __global__ void __launch_bounds__(CU_TEAM_THREADS) layer_norm_totals(layer_norm_totals_args a)
 {
-  for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < a.columns; k += (int64_t)gridDim.x * blockDim.x) {
+  for (int64_t k = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; k < a.columns;
+       k += (int64_t)gridDim.x * blockDim.x) {
     float dweight = 0.0f, dbias = 0.0f;
     for (int64_t c = 0; c < a.chunks; c++) {
       dweight += a.partial[2 * c * a.columns + k];

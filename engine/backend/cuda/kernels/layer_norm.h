@@ -32,8 +32,9 @@ typedef struct {
   void *dx;
 } layer_norm_grad_args;
 
-/* Sums for parameter k over rows = batches * pixels: element (b, q, k) lies at b * batch_step + q * pixel_step + k * k_step
-** and belongs to set b * period + k / params. A block has LAYER_NORM_COLUMNS parameters and a chunk of the rows. */
+/* Sums for parameter k over rows = batches * pixels: element (b, q, k) lies at b * batch_step + q * pixel_step + k *
+** k_step and belongs to set b * period + k / params. A block has LAYER_NORM_COLUMNS parameters and a chunk of the
+** rows. */
 typedef struct {
   int64_t rows, pixels, columns, chunk;
   int64_t batch_step, pixel_step, k_step, period, params;

@@ -12,8 +12,8 @@ typedef struct {
   int64_t rows, columns, batch;
 } matmul_operand;
 
-/* y (M,N) = a (M,K) * b (K,N) + bias (N) for each matrix of a batch; rows of y have no gaps. One block makes one tile of
-** one matrix. */
+/* y (M,N) = a (M,K) * b (K,N) + bias (N) for each matrix of a batch; rows of y have no gaps. One block makes one tile
+** of one matrix. */
 typedef struct {
   matmul_operand a, b;
   void *y;

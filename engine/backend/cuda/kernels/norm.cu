@@ -9,8 +9,8 @@
 ** 0. So no result depends on which block runs first.
 ** The relu mask of the backward pass, and the places of the winners, are computed again from x by the forward pass's
 ** own expressions.
-** Memory is kept busy by loads of several pixels or of a whole window before the first of them is used (cu_ahead), and by
-** few instructions beside: tests/cuda/sass counts both in the machine code.
+** Memory is kept busy by loads of several pixels or of a whole window before the first of them is used (cu_ahead), and
+** by few instructions beside: tests/cuda/sass counts both in the machine code.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/norm.h"
@@ -103,7 +103,8 @@ static __device__ __forceinline__ float *partial_of(const cu_pixels &p, float *p
 
 /* For each channel c of this block: use(first, second) for its two numbers in each of some rows, then done(c). */
 template <int V, class Use, class Done>
-static __device__ __forceinline__ void join_rows(const cu_pixels &p, const float *partial, const cu_rows &rows, Use use, Done done)
+static __device__ __forceinline__ void join_rows(const cu_pixels &p, const float *partial, const cu_rows &rows, Use use,
+                                                 Done done)
 {
   const int64_t tile = (int64_t)p.width * V, begin = blockIdx.y * tile, end = begin + tile;
   const int64_t step = rows.step * 2 * p.channels;
@@ -120,7 +121,8 @@ static __device__ __forceinline__ void join_rows(const cu_pixels &p, const float
 }
 
 template <class T>
-static __device__ __forceinline__ void store_statistics(const norm_moments_args &a, int64_t c, float n, const moments &all)
+static __device__ __forceinline__ void store_statistics(const norm_moments_args &a, int64_t c, float n,
+                                                        const moments &all)
 {
   float variance = all.m2 / n, mean = cu_float(((const T *)a.x)[c]) + all.mean;
   a.mean[c] = mean;
@@ -131,12 +133,13 @@ static __device__ __forceinline__ void store_statistics(const norm_moments_args 
   a.running_var[c] = kept * a.running_var[c] + a.momentum * (all.m2 / (n - 1.0f));
 }
 
-/* Several blocks' moments become those of their pixels together, or the statistics. Means are counted from the first one:
-** at worst that costs as many times the precision as there are rows. */
+/* Several blocks' moments become those of their pixels together, or the statistics. Means are counted from the first
+** one: at worst that costs as many times the precision as there are rows. */
 template <class T, int V>
 static __device__ __forceinline__ void join_moments(const norm_moments_args &a, const cu_rows &rows)
 {
-  const int64_t each = rows.step * a.p.chunk, pixels = a.p.pixels - rows.first * a.p.chunk; /* of a row; from the first on */
+  /* of a row; from the first on */
+  const int64_t each = rows.step * a.p.chunk, pixels = a.p.pixels - rows.first * a.p.chunk;
   int64_t left = pixels;
   float n = 0, pivot = 0, sum = 0, square = 0, m2 = 0;
   auto use = [&](float mean, float more_m2) {
@@ -160,7 +163,8 @@ static __device__ __forceinline__ void join_moments(const norm_moments_args &a, 
   join_rows<V>(a.p, a.partial, rows, use, done);
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_moments(norm_moments_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) norm_moments(norm_moments_args a)
 {
   __shared__ float room[(2 * V + 1) * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
@@ -245,7 +249,8 @@ static __device__ __forceinline__ void apply_pixels(const norm_apply_args &a, co
   cu_ahead<AHEAD>(turns, load, use, [&] { from -= AHEAD * step; });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_apply(norm_apply_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) norm_apply(norm_apply_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works) return;
@@ -324,7 +329,8 @@ static __device__ __forceinline__ void pool_window(const affine<V> &f, cu_pack<T
   }
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_pool(norm_pool_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) norm_pool(norm_pool_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
@@ -353,7 +359,8 @@ template <int V> static __device__ __forceinline__ float masked(const affine<V> 
 
 /* Adds dz and dz * (x - mean) of all lanes of a block and stores them. */
 template <int V>
-static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const cu_place &at, float *room, float dz[V], float dzx[V])
+static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const cu_place &at, float *room, float dz[V],
+                                                  float dzx[V])
 {
   int lane = at.works ? at.lane : a.p.height;
   float *mine = room + threadIdx.x;
@@ -419,7 +426,8 @@ static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const c
   cu_ahead<GRAD_AHEAD>(cu_turns(a.p, at), load, use, [&] { from += GRAD_AHEAD * step; });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_sums(norm_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            NORM_GRAD_BLOCKS(V)) norm_grad_sums(norm_grad_args a)
 {
   __shared__ float room[2 * V * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
@@ -484,7 +492,8 @@ static __device__ __forceinline__ void apply_slopes(const norm_grad_args &a, con
   cu_ahead<GRAD_AHEAD>(turns, load, use, [&] { from -= GRAD_AHEAD * step; });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_apply(norm_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            NORM_GRAD_BLOCKS(V)) norm_grad_apply(norm_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works) return;
@@ -549,7 +558,8 @@ static __device__ __forceinline__ void window_slopes(const affine<V> &f, const f
   cu_store(dx, out);
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_pool_grad_apply(norm_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            NORM_GRAD_BLOCKS(V)) norm_pool_grad_apply(norm_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
@@ -570,5 +580,6 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, NO
 }
 
 /* ORDER norm kernels */
-CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool), CU_VECTORS(norm_grad_sums),
-         CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply), CU_ENTRY(norm_running))
+CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool),
+         CU_VECTORS(norm_grad_sums), CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply),
+         CU_ENTRY(norm_running))

@@ -27,7 +27,8 @@ typedef struct {
   float eps;
 } norm_running_args;
 
-/* What normalises a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (no relu in backward). */
+/* What normalises a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (no relu in
+** backward). */
 typedef struct {
   const float *weight, *bias, *mean, *invstd;
 } norm_channels;
@@ -38,7 +39,8 @@ typedef struct {
   int64_t step, wrap_w, wrap_h;
 } norm_moves;
 
-/* p counts the pixels of y in the forward kernel; in the backward ones, the windows of x, the cut ones at the edges too. */
+/* p counts the pixels of y in the forward kernel; in the backward ones, the windows of x, the cut ones at the edges
+** too. */
 typedef struct {
   int H, W;                 /* of x */
   int windows_h, windows_w; /* windows of an image */
@@ -47,12 +49,14 @@ typedef struct {
   norm_moves x, y;          /* of a window's first pixel, of its value in y */
 } norm_windows;
 
-/* Windows of an image in rows of `width`, `image` rows an image, where a window takes `size` of them in both directions. */
+/* Windows of an image in rows of `width`, `image` rows an image, where a window takes `size` of them in both
+** directions. */
 static inline norm_moves norm_moves_of(const norm_windows *w, int64_t images, int64_t image, int64_t width, int size,
                                        int64_t channels)
 {
   return (norm_moves){((images * image + (int64_t)size * w->step_h) * width + (int64_t)size * w->step_w) * channels,
-                      size * (width - w->windows_w) * channels, (image - (int64_t)size * w->windows_h) * width * channels};
+                      size * (width - w->windows_w) * channels,
+                      (image - (int64_t)size * w->windows_h) * width * channels};
 }
 
 /* The 2x2 windows of H x W pixels, walked by threads that have every p->height-th window. */
@@ -87,7 +91,8 @@ typedef struct {
 } norm_pool_args;
 
 /* x, dy: of pixels, or winners and dy of windows. NORM_POOL_GRAD_APPLY: x of pixels, dy of windows.
-** NORM_GRAD_SUMS: each block leaves its sums of dz and of dz * (x - mean), the last one makes dbias and dweight of them. */
+** NORM_GRAD_SUMS: each block leaves its sums of dz and of dz * (x - mean), the last one makes dbias and dweight of
+** them. */
 typedef struct {
   cu_pixels p;
   norm_channels c;
@@ -115,8 +120,8 @@ enum {
 
 enum { NORM_RUNNING_ENTRY = 3 * CU_TYPES * NORM_SINGLE }; /* after those */
 
-/* Blocks of the gradient kernels per multiprocessor that all run at once, by values of a load: 8 take up to 128 registers a
-** thread for the numbers of their channels, fewer 80. */
+/* Blocks of the gradient kernels per multiprocessor that all run at once, by values of a load: 8 take up to 128
+** registers a thread for the numbers of their channels, fewer 80. */
 #define NORM_GRAD_BLOCKS(vector) ((vector) == 8 ? 2 : CU_WINDOW_BLOCKS)
 
 #ifdef __cplusplus

@@ -106,7 +106,8 @@ struct adam {
     float second = rule.beta2 * v[SECOND_MOMENT] + (1.0f - rule.beta2) * slope * slope;
     v[FIRST_MOMENT] = first;
     v[SECOND_MOMENT] = second;
-    v[OPTIM_PARAM] = v[OPTIM_PARAM] * now.keep_weight - now.rate * first / (sqrtf(second) * now.root_correct + rule.eps);
+    v[OPTIM_PARAM] = v[OPTIM_PARAM] * now.keep_weight - now.rate * first
+        / (sqrtf(second) * now.root_correct + rule.eps);
   }
 };
 
@@ -129,7 +130,8 @@ struct rmsprop {
 
 /* All groups are loaded before any is stored, so that a thread waits for memory once in a round. */
 template <class method>
-static __device__ __forceinline__ void step_four(const optim_step_args &a, const optim_numbers &now, int tensor, int64_t i)
+static __device__ __forceinline__ void step_four(const optim_step_args &a, const optim_numbers &now, int tensor,
+                                                 int64_t i)
 {
   const int64_t n = a.table.size[tensor];
   four x[method::groups] = {};

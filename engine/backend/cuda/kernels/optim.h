@@ -1,8 +1,8 @@
 /* optim.h -- what optim.c and optim.cu share: tables of tensors, the numbers of a step, argument structs.
 **
 ** A step works on all tensors of a model, most of them small. Their addresses travel inside the argument struct, at
-** most 4 KB of it, so one launch serves up to OPTIM_TENSORS parameters, and a block works on OPTIM_CHUNK elements of one.
-** SPDX-License-Identifier: Apache-2.0
+** most 4 KB of it, so one launch serves up to OPTIM_TENSORS parameters, and a block works on OPTIM_CHUNK elements of
+** one. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_OPTIM_H
 #define CAPL_CUDA_OPTIM_H
@@ -79,7 +79,8 @@ typedef struct {
   const optim_numbers *live; /* in device memory, used instead of numbers when not NULL */
 } optim_step_args;
 
-/* OPTIM_NUMBERS: the numbers of a step from the control. sources: lr, step and skip are ignored, grad_scale is a factor. */
+/* OPTIM_NUMBERS: the numbers of a step from the control. sources: lr, step and skip are ignored, grad_scale is a
+** factor. */
 typedef struct {
   const float *control;
   optim_numbers *out;

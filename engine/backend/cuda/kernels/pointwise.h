@@ -7,7 +7,8 @@
 #include "backend/cuda/kernels/types.h"
 
 /* y has n elements without gaps; they are counted in memory order, through dims of the given sizes, slowest first.
-** stride[k][d]: elements of x[k] from one index of dim d to the next; 0 where x[k] is broadcast. 8 is PROGRAM_INPUTS. */
+** stride[k][d]: elements of x[k] from one index of dim d to the next; 0 where x[k] is broadcast. 8 is
+** PROGRAM_INPUTS. */
 #define POINTWISE_ARGS                             \
   typedef struct {                                 \
     void *y;                                       \

@@ -80,7 +80,8 @@ static __device__ __forceinline__ bool beats(float a, float b)
 }
 
 /* The winners of one window so far, for values that come in the order of their indices. */
-template <class T, int V> static __device__ __forceinline__ void challenge(winners<V> &best, const cu_pack<T, V> &x, int index)
+template <class T, int V> static __device__ __forceinline__ void challenge(winners<V> &best, const cu_pack<T, V> &x,
+    int index)
 {
 #pragma unroll
   for (int i = 0; i < V; i++) {
@@ -98,7 +99,8 @@ template <int V> static __device__ __forceinline__ winners<V> nobody(int index)
   return best;
 }
 
-template <class T, int V> static __device__ __forceinline__ void store_winners(const pool_args &a, int64_t at, const winners<V> &best)
+template <class T, int V> static __device__ __forceinline__ void store_winners(const pool_args &a, int64_t at,
+    const winners<V> &best)
 {
   cu_pack<T, V> y;
   cu_pack<int32_t, V> wide;
@@ -220,7 +222,8 @@ template <int V> static __device__ __forceinline__ void join_winners(const cu_pi
   }
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) pool_max_large(pool_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) pool_max_large(pool_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   large_window v = large_window_of(a.s);
@@ -242,11 +245,13 @@ template <int V> static __device__ __forceinline__ void join_sums(const cu_pixel
   for (int step = cu_first_step(p.height); step > 0; step /= 2) {
     for (int i = 0; i < V && cu_gives(lane, step); i++) room[i][threadIdx.x] = sum[i];
     __syncthreads();
-    for (int i = 0; i < V && lane < step && lane + step < p.height; i++) sum[i] += room[i][threadIdx.x + step * p.width];
+    for (int i = 0; i < V && lane < step && lane + step < p.height; i++)
+      sum[i] += room[i][threadIdx.x + step * p.width];
   }
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) pool_average_large(pool_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) pool_average_large(pool_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   large_window v = large_window_of(a.s);
@@ -279,7 +284,8 @@ static __device__ __forceinline__ void gather_winners(float sum[V], const T *dy,
   for (int i = 0; i < V; i++) sum[i] += (int)won.v[i] == wanted ? cu_float(v.v[i]) : 0.0f;
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) pool_max_grad(pool_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) pool_max_grad(pool_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
@@ -292,7 +298,8 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
       for (int ow = columns.first; ow < columns.last; ow++) {
         int64_t from = pooled_pixel(a.s, i.n, oh, ow) * a.p.channels + at.channel;
         int wanted = index_of(a.s, oh, ow, i.h, i.w);
-        if (a.s.h.kernel) gather_winners<T, uint8_t, V>(sum, (const T *)a.dy + from, (const uint8_t *)a.index + from, wanted);
+        if (a.s.h.kernel)
+          gather_winners<T, uint8_t, V>(sum, (const T *)a.dy + from, (const uint8_t *)a.index + from, wanted);
         else gather_winners<T, int32_t, V>(sum, (const T *)a.dy + from, (const int32_t *)a.index + from, wanted);
       }
     store_sum<T, V>((T *)a.dx + pixel * a.p.channels + at.channel, sum, 1.0f);
@@ -300,7 +307,8 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   }
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) pool_average_grad(pool_grad_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) pool_average_grad(pool_grad_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;

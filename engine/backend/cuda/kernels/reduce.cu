@@ -1,8 +1,8 @@
 /* reduce.cu -- sums, means and largest values over any dims, and argmax.
 **
 ** Floats are summed in float, by many threads and then pairwise among them; integers in 64 bits, exactly.
-** Kernels are made for one way to fold each, and walk in a straight line where one dim is folded: so loads follow each other
-** without a use in between (tests/cuda/sass counts them in the machine code).
+** Kernels are made for one way to fold each, and walk in a straight line where one dim is folded: so loads follow each
+** other without a use in between (tests/cuda/sass counts them in the machine code).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/reduce.h"
@@ -30,7 +30,8 @@ template <class T, int N> struct elements {
 };
 template <int N> struct elements<whole, N> {
   int64_t whole_value;
-  __device__ __forceinline__ void load(const reduce_args &a, int64_t at) { whole_value = cu_get_whole(a.from, a.x, at); }
+  __device__ __forceinline__ void load(const reduce_args &a, int64_t at) { whole_value = cu_get_whole(a.from, a.x, at);
+      }
   __device__ __forceinline__ int64_t value(int) const { return whole_value; }
 };
 
@@ -51,7 +52,8 @@ __device__ __forceinline__ void store_value(const reduce_args &a, int64_t at, fl
 {
   cu_set_real(a.to, a.y, at, a.op == REDUCE_MEAN ? p / (float)a.count : p);
 }
-__device__ __forceinline__ void store_value(const reduce_args &a, int64_t at, int64_t p) { cu_set_whole(a.to, a.y, at, p); }
+__device__ __forceinline__ void store_value(const reduce_args &a, int64_t at,
+                                            int64_t p) { cu_set_whole(a.to, a.y, at, p); }
 
 template <class R> struct adding {
   typedef R part;
@@ -104,7 +106,8 @@ template <class R> struct placing {
     if (beats(p.value, q.value)) return p;
     return beats(q.value, p.value) || q.index < p.index ? q : p;
   }
-  static __device__ __forceinline__ void store(const reduce_args &a, int64_t at, part p) { ((int32_t *)a.y)[at] = p.index; }
+  static __device__ __forceinline__ void store(const reduce_args &a, int64_t at,
+                                               part p) { ((int32_t *)a.y)[at] = p.index; }
 };
 
 template <class K> struct folder {
@@ -175,7 +178,8 @@ __device__ __forceinline__ void walk_dims(const reduce_args &a, int64_t x, int64
   cu_ahead<ELSEWHERE>(turns, load, use, [&] { i += ELSEWHERE * depth; });
 }
 
-/* Folds what this thread reads of one output, or of N side by side: steps first, first + depth ... of over, from x on. */
+/* Folds what this thread reads of one output, or of N side by side: steps first, first + depth ... of over, from x
+** on. */
 template <class T, class K, int N, class F>
 __device__ __forceinline__ void walk(const reduce_args &a, int64_t x, int64_t first, int64_t end, F take)
 {
@@ -185,7 +189,8 @@ __device__ __forceinline__ void walk(const reduce_args &a, int64_t x, int64_t fi
   else walk_dims<T, K, N>(a, x, first, turns, take);
 }
 
-template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS, REDUCE_BLOCKS) reduce_rows(reduce_args a)
+template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS,
+    REDUCE_BLOCKS) reduce_rows(reduce_args a)
 {
   __shared__ typename K::part room[CU_TEAM_THREADS];
   team_place me = team_find(a.team);
@@ -203,7 +208,8 @@ template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THR
   }
 }
 
-template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS, N == 8 ? 3 : REDUCE_BLOCKS) reduce_columns(reduce_args a)
+template <class T, class K, int N> __global__ void __launch_bounds__(CU_TEAM_THREADS,
+    N == 8 ? 3 : REDUCE_BLOCKS) reduce_columns(reduce_args a)
 {
   __shared__ typename K::part room[CU_TEAM_THREADS];
   team_place me = team_find(a.team);

@@ -26,8 +26,8 @@ typedef struct {
   int64_t columns, x_column, y_column, tiles; /* reduce_columns: the innermost kept dim, in tiles of the team's width */
 } reduce_args;
 
-/* Bytes that a part takes at most; blocks per multiprocessor that all run at once with 64 registers a thread (of 8 columns
-** side by side: 3, with 80). */
+/* Bytes that a part takes at most; blocks per multiprocessor that all run at once with 64 registers a thread (of 8
+** columns side by side: 3, with 80). */
 enum { REDUCE_PART = 16, REDUCE_BLOCKS = 4 };
 
 /* Of floats: + cu_type, single elements first, then + 3 for vectors of 16 bytes. WHOLE: integers of any dtype. */

@@ -119,7 +119,8 @@ template <class T> __global__ void __launch_bounds__(REGION_THREADS) region_grad
     bool ignored = label == r.ignore;
     row_scale s = scale_of(r, x);
     float mean = 0;
-    for (int64_t k = lane_of(); r.softmax && k < r.classes; k += 32) mean += share_of(r, s, x[k]) * slope_of(a, image, label, k);
+    for (int64_t k = lane_of(); r.softmax && k < r.classes; k += 32)
+      mean += share_of(r, s, x[k]) * slope_of(a, image, label, k);
     mean = cu_warp_sum(mean);
     for (int64_t k = lane_of(); k < r.classes; k += 32) {
       float d = slope_of(a, image, label, k);

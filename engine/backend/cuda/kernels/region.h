@@ -1,7 +1,7 @@
 /* region.h -- what region.c and region.cu share: areas of predicted and labelled regions.
 **
-** A block adds up some places of one image for 32 classes, a lane each; then one thread per sum adds the blocks' parts in
-** order. All in f32.
+** A block adds up some places of one image for 32 classes, a lane each; then one thread per sum adds the blocks' parts
+** in order. All in f32.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_REGION_H

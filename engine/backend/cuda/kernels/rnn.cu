@@ -67,7 +67,8 @@ __device__ __forceinline__ float u_of(const rnn_args &a, const place &p, int par
 }
 
 #define EACH(s, i) \
-  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (s).D * (s).N * (s).H; i += (int64_t)gridDim.x * blockDim.x)
+  for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < (s).D * (s).N * (s).H; \
+       i += (int64_t)gridDim.x * blockDim.x)
 
 /* ---- forward ---- */
 

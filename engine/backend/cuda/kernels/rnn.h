@@ -6,16 +6,16 @@
 
 #include "backend/cuda/kernels/types.h"
 
-/* Rows of a sequence: row_t apart from one time step to the next, row_n from one sequence to the next. lengths: N numbers
-** of 32 or 64 bits, NULL when all sequences have T steps; what is outside of 0..T counts as the nearer end. */
+/* Rows of a sequence: row_t apart from one time step to the next, row_n from one sequence to the next. lengths: N
+** numbers of 32 or 64 bits, NULL when all sequences have T steps; what is outside of 0..T counts as the nearer end. */
 typedef struct {
   int64_t T, N, D, H, row_t, row_n;
   const void *lengths;
   bool lengths_64;
 } rnn_shape;
 
-/* u (D,N,gates*H) f32: what the state before gives; bias (D,gates*H) f32 or NULL is added to it. h (D,N,H), of the dtype of
-** x, and c f32 are replaced; rows of gates, y and cells are written. c and cells: lstm only. */
+/* u (D,N,gates*H) f32: what the state before gives; bias (D,gates*H) f32 or NULL is added to it. h (D,N,H), of the
+** dtype of x, and c f32 are replaced; rows of gates, y and cells are written. c and cells: lstm only. */
 typedef struct {
   rnn_shape s;
   int64_t step;
@@ -26,8 +26,8 @@ typedef struct {
 } rnn_args;
 
 /* dh (D,N,H) f32: before the last step of a sequence the gradient of h_n, then what passes a step besides the product;
-** back (D,N,H) f32: the product. du (D,T,N,gates*H) and before (D,T,N,H), of the dtype of y: gradient of u, and h before
-** the step; dc as c. */
+** back (D,N,H) f32: the product. du (D,T,N,gates*H) and before (D,T,N,H), of the dtype of y: gradient of u, and h
+** before the step; dc as c. */
 typedef struct {
   rnn_shape s;
   int64_t step;

@@ -51,7 +51,8 @@ template <class T, int V> static __device__ __forceinline__ void store(T *to, co
   cu_store(to, v);
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) interpolate(interpolate_args a)
+template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
+                                                            CU_PIXEL_BLOCKS) interpolate(interpolate_args a)
 {
   cu_place at = cu_place_of<V>(a.p);
   if (!at.works || at.first >= at.last) return;
@@ -81,7 +82,8 @@ static __device__ __forceinline__ range readers_of(const sample_line &a, int i)
 {
   if (a.ratio <= 0.0f) return {0, a.out};
   float shift = a.bilinear && !a.align ? 0.5f : 0.0f;
-  float low = ((float)i - 1.0f + shift) / a.ratio - shift - 1.0f, high = ((float)i + 1.0f + shift) / a.ratio - shift + 2.0f;
+  float low = ((float)i - 1.0f + shift) / a.ratio - shift - 1.0f,
+      high = ((float)i + 1.0f + shift) / a.ratio - shift + 2.0f;
   float end = (float)a.out;
   range r = {i == 0 || low < 0.0f ? 0 : low > end ? a.out : (int)low, i == a.in - 1 || high > end ? a.out : (int)high};
   return r;
@@ -162,7 +164,8 @@ static __device__ __forceinline__ int64_t pixel_at(const grid_shape &s, int64_t 
   return ((n * s.H + h) * s.W + w) * s.C;
 }
 
-template <class T> static __device__ __forceinline__ reads reads_of(const grid_shape &s, int64_t n, int64_t i, int64_t j)
+template <class T> static __device__ __forceinline__ reads reads_of(const grid_shape &s, int64_t n, int64_t i,
+    int64_t j)
 {
   const T *g = (const T *)s.grid + n * s.grid_stride[0] + i * s.grid_stride[1] + j * s.grid_stride[2];
   float slope_x, slope_y;

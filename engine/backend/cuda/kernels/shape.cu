@@ -53,7 +53,8 @@ template <class U> __global__ void __launch_bounds__(TRANSPOSE_THREADS) transpos
     cu_locate<2>(g.loop, plane, at);
     const U *x = (const U *)g.x + at[1] + r0 + lane + (c0 + line) * g.x_column;
     U *y = (U *)g.y + at[0] + (r0 + line) * g.y_row + c0 + lane, v[TILE / LINES];
-    int reads = left<TILE>(g.columns, c0 + line, r0 + lane < g.rows), writes = left<TILE>(g.rows, r0 + line, c0 + lane < g.columns);
+    int reads = left<TILE>(g.columns, c0 + line, r0 + lane < g.rows),
+        writes = left<TILE>(g.rows, r0 + line, c0 + lane < g.columns);
 #pragma unroll
     for (int k = 0; k < TILE; k += LINES, x += LINES * g.x_column) v[k / LINES] = k < reads ? *x : U();
 #pragma unroll

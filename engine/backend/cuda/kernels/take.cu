@@ -41,7 +41,8 @@ template <class T> __global__ void __launch_bounds__(TAKE_THREADS) take_add(take
     cu_locate<3>(a.loop, i, at);
     int64_t index = index_at(a.index, at[1]);
     if (!fits(a.index, index)) cu_fixed_spoil(a.f);
-    else if (index != a.skip) cu_fixed_add(a.f, scale, at[2] + index * a.index.step, cu_float(((const T *)a.src)[at[0]]));
+    else if (index != a.skip)
+      cu_fixed_add(a.f, scale, at[2] + index * a.index.step, cu_float(((const T *)a.src)[at[0]]));
   }
 }
 

@@ -48,7 +48,8 @@ typedef struct {
   unsigned *bad;            /* not 0: an index was out of range */
 } take_last_args;
 
-/* y := the last value for each place, else x. Operands of loop: y, x; of order, whose steps are the numbers: order, src. */
+/* y := the last value for each place, else x. Operands of loop: y, x; of order, whose steps are the numbers: order,
+** src. */
 typedef struct {
   cu_loop loop, order;
   const unsigned long long *last;

@@ -39,7 +39,8 @@ static __device__ __forceinline__ team_place team_find(cu_team team)
 }
 
 static __device__ __forceinline__ float team_swap(float v, int step) { return __shfl_xor_sync(0xffffffffu, v, step); }
-static __device__ __forceinline__ int32_t team_swap(int32_t v, int step) { return __shfl_xor_sync(0xffffffffu, v, step); }
+static __device__ __forceinline__ int32_t team_swap(int32_t v, int step) { return __shfl_xor_sync(0xffffffffu, v, step);
+    }
 static __device__ __forceinline__ int64_t team_swap(int64_t v, int step)
 {
   return (int64_t)__shfl_xor_sync(0xffffffffu, (long long)v, step);

@@ -1,4 +1,5 @@
--- accumulate.lua: the key accumulate of train.fit: a step sums the gradients of several batches (train/step.lua does it).
+-- accumulate.lua: the key accumulate of train.fit: a step sums the gradients of several batches (train/step.lua does
+-- it).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -18,7 +19,8 @@ local function read(o)
     check.fail(OP, ("accumulate = %d: an epoch has one batch, so there is nothing to sum"):format(o.accumulate))
   end
   if o.accumulate > batches then
-    check.fail(OP, ("accumulate = %d: an epoch has %d batches, and a step sums those of one epoch"):format(o.accumulate, batches))
+    check.fail(OP, ("accumulate = %d: an epoch has %d batches, and a step sums those of one epoch"):format(o.accumulate,
+      batches))
   end
 end
 

@@ -9,7 +9,8 @@ Part.__index = Part
 local function read(o)
   if not o.detect_anomaly then return end
   if o.capture == true then
-    check.fail("train.fit", "detect_anomaly reads the result of every op, which a captured step does not allow", "leave capture out")
+    check.fail("train.fit", "detect_anomaly reads the result of every op, which a captured step does not allow",
+      "leave capture out")
   end
   o.capture = false
 end
@@ -18,8 +19,8 @@ local function new(fit) return setmetatable({fit = fit}, Part) end
 
 function Part:begin()
   local o = self.fit.o
-  self.watch = anomaly.new{model = o.model, optimizer = o.optimizer, loss = o.loss, input = o.input, precision = o.precision,
-    train = o.train, detect_anomaly = o.detect_anomaly, op = "train.fit"}
+  self.watch = anomaly.new{model = o.model, optimizer = o.optimizer, loss = o.loss, input = o.input,
+    precision = o.precision, train = o.train, detect_anomaly = o.detect_anomaly, op = "train.fit"}
   if o.detect_anomaly then
     self.fit.run:add_feature{name = "detect_anomaly", what = "steps whose results were read",
       count = function() return self.watch.checked end}

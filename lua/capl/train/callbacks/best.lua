@@ -1,5 +1,5 @@
--- best.lua: train.BestTracker, and the keys keep, top_k and metric of train.fit: the weights of the best evaluation, in memory
--- and as best.capl, and the models of the top_k best.
+-- best.lua: train.BestTracker, and the keys keep, top_k and metric of train.fit: the weights of the best evaluation, in
+-- memory and as best.capl, and the models of the top_k best.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -64,7 +64,9 @@ Callback.__index = Callback
 
 local function read(o)
   check.one_of(KEY, "keep", o.keep, {"best", "last"})
-  if o.top_k > 0 and not o.val then check.fail(KEY, "top_k needs a val loader to rank models", "give val, or leave top_k out") end
+  if o.top_k > 0 and not o.val then
+    check.fail(KEY, "top_k needs a val loader to rank models", "give val, or leave top_k out")
+  end
   metric.read(KEY, o.metric)
 end
 
@@ -72,7 +74,8 @@ local function new(fit)
   local self = setmetatable({fit = fit, wanted = metric.read(KEY, fit.o.metric), counter = {n = 0}}, Callback)
   if fit.o.top_k > 0 then
     local counter = self.counter
-    fit.run:add_feature{name = ("top_k = %d"):format(fit.o.top_k), what = "models among the best", count = function() return counter.n end}
+    fit.run:add_feature{name = ("top_k = %d"):format(fit.o.top_k), what = "models among the best", count = function()
+      return counter.n end}
   end
   return self
 end

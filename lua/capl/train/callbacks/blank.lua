@@ -1,4 +1,5 @@
--- blank.lua: says while a CTC model reads nothing but blanks how long that is usual, when it is over, and what to do if not.
+-- blank.lua: says while a CTC model reads nothing but blanks how long that is usual, when it is over, and what to do if
+-- not.
 --
 -- Blank is right at most time steps, so it is learnt first; until steps begin to differ, all of them say it.
 -- SPDX-License-Identifier: Apache-2.0
@@ -19,10 +20,12 @@ local function tell_all(self, step)
   if self.stage == stage then return end
   self.stage = stage
   if stage < 3 then
-    run:print(("all blank so far: normal until about step %d, because blank is correct at most time steps and is learned first"):format(
+    run:print(("all blank so far: normal until about step %d, because blank is correct at most time steps and is " ..
+      "learned first"):format(
       stage == 1 and USUAL or LONG * USUAL))
   else
-    run:print(("warning: all blank after %d steps, longer than usual: another learning rate (capl lr RECIPE), clip_norm = 1, " ..
+    run:print(("warning: all blank after %d steps, longer than usual: another learning rate (capl lr RECIPE), " ..
+      "clip_norm = 1, " ..
       "batch norm, fewer time steps or easier images first may help; capl doctor searches the cause"):format(step))
   end
 end

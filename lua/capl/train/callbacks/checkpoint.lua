@@ -1,4 +1,5 @@
--- checkpoint.lua: saves all state of train.fit while it goes, at its end and when it is asked to end; goes on with --resume.
+-- checkpoint.lua: saves all state of train.fit while it goes, at its end and when it is asked to end; goes on with
+-- --resume.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -17,7 +18,8 @@ local Part = {}
 Part.__index = Part
 
 local spec = {
-  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"}, {"top_k", "whole", default = 0},
+  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"},
+  {"top_k", "whole", default = 0},
 }
 
 local function read(o)
@@ -39,18 +41,23 @@ end
 
 -- ---- a cadence that never comes ----
 
-local function never(what, why) return ("note: checkpoint: %s never comes: %s; the end is saved in any case"):format(what, why) end
+local function never(what, why)
+  return ("note: checkpoint: %s never comes: %s; the end is saved in any case"):format(what, why)
+end
 
 -- Notes about what will not happen in a run of this length.
 function Part:lines()
   local o, every, out = self.fit.o, self.keeper.every, {}
   local left = o.steps and ("the run has %d steps"):format(o.steps)
-  if every.steps and o.steps and every.steps > o.steps then out[1] = never(("every = %d steps"):format(every.steps), left) end
+  if every.steps and o.steps and every.steps > o.steps then
+    out[1] = never(("every = %d steps"):format(every.steps), left)
+  end
   if self.keeper.every_n and o.steps and self.keeper.every_n > o.steps then
     out[#out + 1] = never(("every_n = %d steps"):format(self.keeper.every_n), left)
   end
   if every.seconds and not every.auto and o.max_time and every.seconds >= o.max_time then
-    out[#out + 1] = never("every = " .. progress.duration(every.seconds), "max_time is " .. progress.duration(o.max_time))
+    out[#out + 1] = never("every = " .. progress.duration(every.seconds),
+      "max_time is " .. progress.duration(o.max_time))
   end
   if not o.val and every.evaluations then out[#out + 1] = never('every = "eval"', "there is no val loader") end
   if not o.val and self.keeper.top_k > 0 then out[#out + 1] = never("top_k", "there is no val loader") end
@@ -104,10 +111,11 @@ function Part:check_finished(saved)
   end
   local state, o = saved.objects.loop.span, fit.o
   local time_over = o.max_time and (state.seconds >= o.max_time - state.reserve or
-    (saved.ended == "max_time" and not resume.is_longer(run))) -- its last evaluation may have taken less time than was left for it
+    -- its last evaluation may have taken less time than was left for it
+    (saved.ended == "max_time" and not resume.is_longer(run)))
   if time_over or (o.steps and saved.step >= o.steps) then
-    check.fail("resume", ("%s is finished: %d steps in %s"):format(run.resume_from.folder, saved.step, progress.duration(state.seconds)),
-      "to continue, make the run longer: " .. longer(run, saved.ended))
+    check.fail("resume", ("%s is finished: %d steps in %s"):format(run.resume_from.folder, saved.step,
+      progress.duration(state.seconds)), "to continue, make the run longer: " .. longer(run, saved.ended))
   end
 end
 
@@ -138,7 +146,8 @@ local function check_loop(saved, file)
   local loop = saved.objects.loop
   local was = type(loop) == "table" and type(loop.parts) == "table" and loop.span
   if type(was) == "table" and tonumber(was.seconds) and tonumber(was.reserve) and tonumber(was.position) then return end
-  core.error{code = "value", path = false, message = file .. " was not saved by train.fit, but by another loop: its state does not fit",
+  core.error{code = "value", path = false,
+    message = file .. " was not saved by train.fit, but by another loop: its state does not fit",
     hint = ("--init_from=%s starts a new run with its weights"):format(file)}
 end
 
@@ -157,8 +166,11 @@ function Part:resume()
   fit.optimizer:set_position(fit.span.position)
   local gone = folder.forget_after(self.keeper:folder(), saved.step)
   if not fit.callbacks:get("record") then lines_of.cut(fit:path("metrics.jsonl"), saved.step) end
-  run:print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "", saved.saved))
-  if gone > 0 then run:print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s")) end
+  run:print(("resumed: %s, step %d%s, saved %s"):format(file, saved.step, fit.o.steps and " of " .. fit.o.steps or "",
+    saved.saved))
+  if gone > 0 then
+    run:print(("resume: %d later checkpoint%s of this run removed"):format(gone, gone == 1 and "" or "s"))
+  end
   for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
 end
 
@@ -219,4 +231,5 @@ function Part:failed()
   if keeper.last then self.fit.run:print("note: " .. keeper:last_words()) end
 end
 
-return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}}, read = read, new = new}
+return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}},
+  read = read, new = new}

@@ -41,8 +41,8 @@ function Clip:after_step() self.counter.n = looks(self) end
 function Clip:finish(result)
   if self.key ~= "clip_norm" then return end
   result.clipped_steps = clipped(self)
-  self.fit.run:print(("clip_norm = %g: the gradients of %d of %d steps were longer"):format(self.fit.o.clip_norm, result.clipped_steps,
-    self.counter.n))
+  self.fit.run:print(("clip_norm = %g: the gradients of %d of %d steps were longer"):format(self.fit.o.clip_norm,
+    result.clipped_steps, self.counter.n))
 end
 
 function Clip:state() return {looks = looks(self), clipped = clipped(self)} end

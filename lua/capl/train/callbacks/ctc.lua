@@ -1,7 +1,8 @@
--- ctc.lua: names the first samples whose text the CTC loss cannot spell in their time steps; they count nothing in training.
+-- ctc.lua: names the first samples whose text the CTC loss cannot spell in their time steps; they count nothing in
+-- training.
 --
--- Looks at points of the curve alone, where the losses of the step that just ended are read, and tells each reason once. A
--- step that runs as a CUDA graph does not call the loss again, so nothing is told of it.
+-- Looks at points of the curve alone, where the losses of the step that just ended are read, and tells each reason
+-- once. A step that runs as a CUDA graph does not call the loss again, so nothing is told of it.
 -- SPDX-License-Identifier: Apache-2.0
 local settings = require "nn.settings"
 
@@ -9,8 +10,8 @@ local NAMES = 5
 
 -- ORDER: what output infeasible of op ctc_loss says, from 1.
 local reasons = {
-  {"have fewer time steps than characters (and one more between two equal ones)", "a wider image or fewer strides along the width"},
-  {"have a text of probability 0", "are some scores -infinity?"},
+  {"have fewer time steps than characters (and one more between two equal ones)",
+  "a wider image or fewer strides along the width"}, {"have a text of probability 0", "are some scores -infinity?"},
   {"have a label or a length that is out of range", "labels are 0 to K - 1 and never the blank"},
 }
 
@@ -55,15 +56,17 @@ function Ctc:tell(batch, infeasible)
   end
   for reason, list in pairs(rows) do
     self.told[reason] = true
-    local line = ("warning: %d of %d samples of step %d %s and count nothing: %s; %s"):format(#list, #infeasible:tolist(), self.fit.step,
-      reasons[reason][1], self:names(batch, list), reasons[reason][2])
+    local line = ("warning: %d of %d samples of step %d %s and count nothing: %s; %s"):format(#list,
+      #infeasible:tolist(), self.fit.step, reasons[reason][1], self:names(batch, list), reasons[reason][2])
     table.insert(self.warnings, line)
     self.fit.run:print(line)
   end
 end
 
 function Ctc:after_step()
-  for i, infeasible in ipairs(self.due and self.seen or {}) do self:tell(self.batches[i] or self.batches[1], infeasible) end
+  for i, infeasible in ipairs(self.due and self.seen or {}) do
+    self:tell(self.batches[i] or self.batches[1], infeasible)
+  end
   self:drop()
 end
 

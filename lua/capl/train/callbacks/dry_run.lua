@@ -1,5 +1,5 @@
--- dry_run.lua: the key dry_run of train.fit, and --dry_run of every recipe: one step and one batch of each evaluation through
--- all that a run does, saving included; what it wrote is removed again.
+-- dry_run.lua: the key dry_run of train.fit, and --dry_run of every recipe: one step and one batch of each evaluation
+-- through all that a run does, saving included; what it wrote is removed again.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local loaders = require "train.loaders"
@@ -24,7 +24,9 @@ end
 local function prepare(o, run)
   if o.dry_run == nil then o.dry_run = asked(run) end
   if not o.dry_run then return end
-  if run:setting("resume") then check.fail(OP, "dry_run leaves nothing, so there is nothing to --resume: give one of them") end
+  if run:setting("resume") then
+    check.fail(OP, "dry_run leaves nothing, so there is nothing to --resume: give one of them")
+  end
   o.planned = {steps = o.steps, epochs = o.epochs, samples = o.samples} -- which the header tells all the same
   o.steps, o.epochs, o.samples, o.max_time = 1, nil, nil, nil
   for _, name in ipairs{"val", "test"} do

@@ -1,5 +1,5 @@
--- early_stop.lua: train.EarlyStopping, and the key early_stop of train.fit: the run ends when the figure of val has stopped
--- getting better.
+-- early_stop.lua: train.EarlyStopping, and the key early_stop of train.fit: the run ends when the figure of val has
+-- stopped getting better.
 --
 -- One stopper watches one series; two series (say with and without averages) take two stoppers.
 -- SPDX-License-Identifier: Apache-2.0
@@ -11,9 +11,9 @@ local span = require "train.span"
 local OP = "train.EarlyStopping"
 
 --- Watches a series of figures.
--- opts patience = how many evaluations (unit = "epochs": epochs) without a better one end it; min_delta = 0 (by how much more
---      a better one is better); min_epochs = 0 (before their end patience ends nothing); target = a value that ends it at
---      once; better = "max" | "min"
+-- opts patience = how many evaluations (unit = "epochs": epochs) without a better one end it; min_delta = 0 (by how
+--      much more a better one is better); min_epochs = 0 (before their end patience ends nothing); target = a value
+--      that ends it at once; better = "max" | "min"
 -- out  an object: update(value, epoch) -> true when it is time to stop; then reason says why. best, waited, state(),
 --      set_state(tree)
 -- errs value: neither patience nor target
@@ -22,8 +22,9 @@ local EarlyStopping = {}
 EarlyStopping.__index = EarlyStopping
 
 EarlyStopping.spec = {
-  {"patience", "whole", from = 1}, {"unit", "string", default = "evaluations"}, {"min_delta", "number", default = 0, from = 0},
-  {"min_epochs", "number", default = 0, from = 0}, {"target", "number"}, {"better", "string", default = "max"},
+  {"patience", "whole", from = 1}, {"unit", "string", default = "evaluations"},
+  {"min_delta", "number", default = 0, from = 0}, {"min_epochs", "number", default = 0, from = 0}, {"target", "number"},
+  {"better", "string", default = "max"},
 }
 
 local function check_options(op, o)
@@ -38,7 +39,8 @@ function EarlyStopping.new(opts)
   local o = check.options(OP, EarlyStopping.spec, opts)
   check_options(OP, o)
   local self = setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
-  Run.current().features:add_own{name = OP, what = "evaluations watched", count = function() return self.evaluations end}
+  Run.current().features:add_own{name = OP, what = "evaluations watched", count = function()
+    return self.evaluations end}
   return self
 end
 
@@ -73,7 +75,8 @@ function EarlyStopping:update(value, epoch)
     return true
   end
   if not o.patience or self.waited < o.patience or (epoch or 0) < o.min_epochs then return false end
-  self.reason = ("no better value in %d %s (best %s)"):format(self.waited, o.unit, self.best and ("%.4g"):format(self.best) or "none")
+  self.reason = ("no better value in %d %s (best %s)"):format(self.waited, o.unit, self.best
+    and ("%.4g"):format(self.best) or "none")
   return true
 end
 
@@ -83,7 +86,8 @@ function EarlyStopping:state()
 end
 
 function EarlyStopping:set_state(state)
-  self.evaluations, self.waited, self.best, self.best_epoch = state.evaluations, state.waited, state.best, state.best_epoch
+  self.evaluations, self.waited, self.best, self.best_epoch = state.evaluations, state.waited, state.best,
+    state.best_epoch
 end
 
 -- ---- the callback of train.fit ----
@@ -108,8 +112,8 @@ end
 local function new(fit)
   local given = fit.o.early_stop
   if not given then return nil end
-  local self = setmetatable({fit = fit, metric = given.metric, options = given.options, asked_better = given.asked_better,
-    counter = {n = 0}}, Callback)
+  local self = setmetatable({fit = fit, metric = given.metric, options = given.options,
+    asked_better = given.asked_better, counter = {n = 0}}, Callback)
   local counter = self.counter
   fit.run:add_feature{name = "early_stop", what = "evaluations watched", count = function() return counter.n end}
   return self
@@ -136,7 +140,9 @@ end
 -- How many evaluations, or epochs, the run will have; nil when nobody knows.
 local function ahead(o)
   if not o.steps then return nil end
-  if o.early_stop.options.unit == "epochs" then return o.steps / math.max(o.train:batches() / (o.accumulate or 1), 1) end
+  if o.early_stop.options.unit == "epochs" then
+    return o.steps / math.max(o.train:batches() / (o.accumulate or 1), 1)
+  end
   return type(o.eval_every) == "number" and math.floor(o.steps / o.eval_every) or math.min(span.EVALUATIONS, o.steps)
 end
 

@@ -1,8 +1,8 @@
--- ema.lua: train.EMA, averages of weights, and the key ema of train.fit: evaluations, best.capl and the model in the end are
--- of them.
+-- ema.lua: train.EMA, averages of weights, and the key ema of train.fit: evaluations, best.capl and the model in the
+-- end are of them.
 --
--- Batch norm's running statistics are averaged too, or they would belong to other weights than the averages. Whole numbers
--- among the buffers stay the model's.
+-- Batch norm's running statistics are averaged too, or they would belong to other weights than the averages. Whole
+-- numbers among the buffers stay the model's.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -15,8 +15,8 @@ local OP = "train.EMA"
 
 --- A running average of a model's parameters and buffers.
 -- in   model
--- opts decay = 0.999 (of the old average, per update); warmup = true: the decay of update n is at most (1 + n) / (10 + n), so
---      that the first weights are soon forgotten; warmup = N: decay * (1 - exp(-n / N)); false: always decay;
+-- opts decay = 0.999 (of the old average, per update); warmup = true: the decay of update n is at most (1 + n) / (10 +
+--      n), so that the first weights are soon forgotten; warmup = N: decay * (1 - exp(-n / N)); false: always decay;
 --      every = 1 (steps between two updates)
 -- out  an object: update() after each step; applied(fn) calls fn with the averages in the model; apply() and restore()
 --      do the two halves of it; state(), set_state(tree); updates = how many there were
@@ -36,7 +36,8 @@ local own_type = {f64 = "f64"} -- of the averages; f32 otherwise: a small step i
 
 local function check_ranges(o)
   if not (o.decay >= 0 and o.decay < 1) then
-    check.fail(OP, ("decay is a number from 0 to below 1, got %g"):format(o.decay), "0.999 averages about the last 1000 steps")
+    check.fail(OP, ("decay is a number from 0 to below 1, got %g"):format(o.decay),
+      "0.999 averages about the last 1000 steps")
   end
 end
 
@@ -195,13 +196,15 @@ local function new(fit)
   if not fit.o.ema then return nil end
   local ema = fit.run.features:apart(EMA.new, fit.model, fit.o.ema)
   local counter = ema.counter
-  fit.run:add_feature{name = ("ema = %g"):format(ema.decay), what = "updates of the averages", count = function() return counter.n end}
+  fit.run:add_feature{name = ("ema = %g"):format(ema.decay), what = "updates of the averages", count = function()
+    return counter.n end}
   return setmetatable({ema = ema}, Callback)
 end
 
 function Callback:lines()
   local ema = self.ema
-  local how = ema.warmup == true and ", less at first" or type(ema.warmup) == "number" and (", over %g updates"):format(ema.warmup) or ""
+  local how = ema.warmup == true and ", less at first" or type(ema.warmup) == "number"
+    and (", over %g updates"):format(ema.warmup) or ""
   return {("ema: decay %g%s; %d tensors, buffers included; evaluations and saved models are of the averages"):format(
     ema.decay, how, #ema.entries)}
 end

@@ -1,4 +1,5 @@
--- ema_compare.lua: the key ema_compare of train.fit: the weights as they are trained are evaluated beside their averages.
+-- ema_compare.lua: the key ema_compare of train.fit: the weights as they are trained are evaluated beside their
+-- averages.
 --
 -- A series of its own, with a best tracker of its own: nothing is chosen or ended by it.
 -- SPDX-License-Identifier: Apache-2.0
@@ -39,7 +40,8 @@ function Compare:after_evaluation(e)
   if not e.figures then return end
   local fit = self.fit
   local meter = fit:read(fit.o.val, true)
-  local plain = {step = e.step, images = e.images, seconds = e.seconds, figures = meter:result(), meter = meter, loss = meter.loss}
+  local plain = {step = e.step, images = e.images, seconds = e.seconds, figures = meter:result(), meter = meter,
+    loss = meter.loss}
   local value, better, name = metric.of(OP, self.wanted, plain)
   self.name, self.val = name, plain.figures
   self.tracker = self.tracker or BestTracker.new{better = better}
@@ -53,7 +55,9 @@ function Compare:finish(result)
   if not self.tracker then return end -- nothing was evaluated
   local value, step = self.tracker:best()
   result.plain = {val = self.val, best_step = step, best = value, metric = self.name}
-  if value then self.fit.run:print(("without averages: best %s at step %d"):format(metric.text(value, self.name), step)) end
+  if value then
+    self.fit.run:print(("without averages: best %s at step %d"):format(metric.text(value, self.name), step))
+  end
 end
 
 function Compare:state()

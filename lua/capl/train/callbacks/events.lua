@@ -1,4 +1,5 @@
--- events.lua: what changes on the way, as lines of metrics.jsonl: going on from a checkpoint, a stage that begins, an early end.
+-- events.lua: what changes on the way, as lines of metrics.jsonl: going on from a checkpoint, a stage that begins, an
+-- early end.
 -- SPDX-License-Identifier: Apache-2.0
 local Events = {}
 Events.__index = Events

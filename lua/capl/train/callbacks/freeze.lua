@@ -70,7 +70,8 @@ local Callback = {}
 Callback.__index = Callback
 
 local spec = {
-  {"names", "string", "table", required = true}, {"steps", "whole"}, {"epochs", "whole"}, {"batch_norm", "boolean", default = true},
+  {"names", "string", "table", required = true}, {"steps", "whole"}, {"epochs", "whole"},
+  {"batch_norm", "boolean", default = true},
 }
 
 -- "0", {"0", "1"}, {names = …, epochs = 2} or a list of such tables -> list of such tables
@@ -92,7 +93,9 @@ end
 
 local function read(o)
   if o.freeze == nil or o.freeze == false then return end
-  if o.freeze == true then check.fail(KEY, "says which parameters", 'e.g. freeze = "features", or {names = "features", epochs = 2}') end
+  if o.freeze == true then
+    check.fail(KEY, "says which parameters", 'e.g. freeze = "features", or {names = "features", epochs = 2}')
+  end
   local entries = {}
   for i, given in ipairs(entries_of(o.freeze)) do entries[i] = read_entry(o, given) end
   if #entries == 0 then check.fail(KEY, "names is missing", 'e.g. freeze = {names = "features", epochs = 2}') end
@@ -113,7 +116,9 @@ local function holds(fit, entry, done)
   return true
 end
 
-local function names_text(entry) return type(entry.names) == "string" and entry.names or table.concat(entry.names, ", ") end
+local function names_text(entry)
+  return type(entry.names) == "string" and entry.names or table.concat(entry.names, ", ")
+end
 
 -- What held in the last step of a run that goes on is let go before the next one, as it was in that run.
 function Callback:begin()
@@ -129,7 +134,8 @@ function Callback:lines()
   local out = {}
   for i, f in ipairs(self.frozen) do
     local e = f.entry
-    local long = e.steps and ("for %d steps"):format(e.steps) or e.epochs and ("for %d epochs"):format(e.epochs) or "always"
+    local long = e.steps and ("for %d steps"):format(e.steps) or e.epochs and ("for %d epochs"):format(e.epochs)
+      or "always"
     out[i] = ("freeze: %s: %d parameters, %s%s"):format(names_text(e), f.object.count, long,
       #f.object.norms > 0 and "; batch norm keeps its statistics" or "")
   end

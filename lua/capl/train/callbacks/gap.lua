@@ -38,7 +38,8 @@ function Gap:finish(result)
     run:print(("note: the val loss was least at step %d (%.4g) and is %.4g now: the model overfits; " ..
       "more images, augmentation or early_stop help"):format(self.step, self.least, self.last))
   elseif ratio and ratio > RATIO then
-    run:print(("note: the val loss is %.1f times the training loss (%.4g to %.4g): more training images or augmentation would help"):format(
+    run:print(("note: the val loss is %.1f times the training loss (%.4g to %.4g): more training images or " ..
+      "augmentation would help"):format(
       ratio, self.last, trained))
   end
 end

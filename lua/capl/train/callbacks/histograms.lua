@@ -1,7 +1,8 @@
--- histograms.lua: the key histograms of train.fit: how weights and gradients are spread, at each evaluation, for TensorBoard.
+-- histograms.lua: the key histograms of train.fit: how weights and gradients are spread, at each evaluation, for
+-- TensorBoard.
 --
--- Gradients live within a step alone: those of the first step and of the one after each evaluation are counted, before the
--- optimiser uses them. Reading them waits for the device, which nothing else in a step does.
+-- Gradients live within a step alone: those of the first step and of the one after each evaluation are counted, before
+-- the optimiser uses them. Reading them waits for the device, which nothing else in a step does.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -19,7 +20,8 @@ local function new(fit)
   local run = fit.run
   if not fit.o.histograms or run.mode ~= "run" then return nil end
   local self = setmetatable({fit = fit, written = 0, wanted = true}, Histograms)
-  run:add_feature{name = "histograms", what = "histograms of weights and gradients", count = function() return self.written end}
+  run:add_feature{name = "histograms", what = "histograms of weights and gradients", count = function()
+    return self.written end}
   return self
 end
 
@@ -51,7 +53,8 @@ end
 function Histograms:evaluated()
   if self.wanted and not self.told then
     self.told = true
-    self.fit.run:print("note: histograms: a step that a GPU replays shows no gradients; capture = false in train.fit does")
+    self.fit.run:print("note: histograms: a step that a GPU replays shows no gradients; capture = false in " ..
+      "train.fit does")
   end
   self:write(self.fit.step, "weights", function(p) return p end)
   self.wanted = true

@@ -1,7 +1,8 @@
--- in_force.lua: the first lines of a run's header: what train.fit and its optimizers really use, and where each value came
--- from: recipe, default or auto.
+-- in_force.lua: the first lines of a run's header: what train.fit and its optimizers really use, and where each value
+-- came from: recipe, default or auto.
 --
--- The settings of a recipe are told by run/init.lua; these are the ones a recipe says in train.fit{…}, or leaves to capl.
+-- The settings of a recipe are told by run/init.lua; these are the ones a recipe says in train.fit{…}, or leaves to
+-- capl.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -84,8 +85,8 @@ local function value_of(run, key, all, o)
   return plain(now, 1), "default"
 end
 
---- The keys of train.fit: list of {key, value, origin, why} in the order of `keys`; a key that is off has the value false.
--- keys: the spec of its options; given: the recipe's table; o: the options as they were settled
+--- The keys of train.fit: list of {key, value, origin, why} in the order of `keys`; a key that is off has the value
+-- false. keys: the spec of its options; given: the recipe's table; o: the options as they were settled
 function in_force.loop(run, keys, given, o)
   local out = {}
   for _, entry in ipairs(keys) do

@@ -1,20 +1,21 @@
 -- callbacks: the features of train.fit, one file each; this list is the one place that knows them all.
 --
--- A callback is {name =, spec = its keys of train.fit, prepare = function(o, run), which may exchange loaders before the length of the
--- run is known, read = function(o, run) that checks the keys, new = function(fit) -> object or nil when this run does not use it}.
--- An object hears what it has a method for, in the order of the list:
+-- A callback is {name =, spec = its keys of train.fit, prepare = function(o, run), which may exchange loaders before
+-- the length of the run is known, read = function(o, run) that checks the keys, new = function(fit) -> object or nil
+-- when this run does not use it}. An object hears what it has a method for, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
 --   moments(per_epoch)    -> list of {x = step, label}: where something begins or ends, for schedule.png
 --   resume()              before begin, told to the one that puts saved states back
 --   between_steps()       after a step and its evaluation, when another step follows
---   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate, batch is a
+--   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate,
+--   batch is a
 --                         list of batches that has their count
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes callback of its line
---   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an error
---   keep()                after those two: the model takes the values that it is kept with, e.g. averages
+--   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an
+--   error keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
 -- SPDX-License-Identifier: Apache-2.0
@@ -60,8 +61,8 @@ local list = {
   require "train.callbacks.dry_run", -- after all that write files
 }
 
-local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation", "evaluated",
-  "after_evaluation", "point", "finish", "stopped", "failed", "keep", "close"}
+local events = {"resume", "begin", "before_step", "after_step", "between_steps", "epoch_ended", "before_evaluation",
+  "evaluated", "after_evaluation", "point", "finish", "stopped", "failed", "keep", "close"}
 
 --- Adds the keys of all callbacks to a spec of options.
 function callbacks.add_keys(spec)

@@ -1,4 +1,5 @@
--- initial_loss.lua: the first loss of a run beside what it should be, and parameters that were initialised several times.
+-- initial_loss.lua: the first loss of a run beside what it should be, and parameters that were initialised several
+-- times.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -32,8 +33,8 @@ function Watch:note(name, value, x, target, o, more)
   local key = name .. table.concat(x.shape, ",", 2)
   if not expected[name] or self.known[key] then return end
   self.known[key] = true
-  table.insert(self.seen, {name = name, value = value:detach():keep(), x = {shape = x.shape}, target = target:detach():keep(),
-    options = o, more = kept(more)})
+  table.insert(self.seen, {name = name, value = value:detach():keep(), x = {shape = x.shape},
+    target = target:detach():keep(), options = o, more = kept(more)})
 end
 
 -- The mean loss of an element; of CTC's of a text.
@@ -47,7 +48,8 @@ end
 local function warning_of(about, value, ratio)
   if about.negative and value < 0 then return ("warning: a loss below 0: %s"):format(about.negative) end
   if ratio <= OFF and ratio >= 1 / OFF then return nil end
-  local times = ratio > 1 and (ratio < 10 and "%.1f times" or "%.0f times"):format(ratio) or ("1/%.0f of"):format(1 / ratio)
+  local times = ratio > 1 and (ratio < 10 and "%.1f times" or "%.0f times"):format(ratio)
+    or ("1/%.0f of"):format(1 / ratio)
   return ("warning: that is %s what is expected: %s"):format(times, ratio > 1 and about.high or about.low)
 end
 
@@ -63,7 +65,8 @@ local function judge(seen)
   return out
 end
 
---- Ends it -> list of {loss = name of the function, value, expected, ratio, text, warning or nil}. Waits for the device.
+--- Ends it -> list of {loss = name of the function, value, expected, ratio, text, warning or nil}. Waits for the
+-- device.
 function Watch:finish()
   settings.on_loss = nil
   local out = {}
@@ -82,10 +85,11 @@ local function lines_of(findings)
   return lines
 end
 
---- train.initial_loss(fn, …) -> what it found, fn's results: calls fn, which computes the loss of a first batch, and prints
--- what its loss functions begin with when nothing was learnt beside what they are: ln K for cross_entropy of K classes,
--- ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse, for ctc_loss that of time steps
--- whose classes are all as likely. More than twice that, or less than half, is a warning. train.fit does it at its first step.
+--- train.initial_loss(fn, …) -> what it found, fn's results: calls fn, which computes the loss of a first batch, and
+-- prints what its loss functions begin with when nothing was learnt beside what they are: ln K for cross_entropy of K
+-- classes, ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse, for ctc_loss that
+-- of time steps whose classes are all as likely. More than twice that, or less than half, is a warning. train.fit does
+-- it at its first step.
 -- out  list of {loss, value, expected, ratio, text, warning}
 local function initial_loss(fn, ...)
   check.arg(1, "initial_loss", "function", fn)

@@ -11,7 +11,8 @@ Limit.__index = Limit
 -- A number of batches from 1 on, or a share of them below 1.
 local function count_of(name, wanted, loader)
   if type(wanted) ~= "number" or not (wanted > 0) or (wanted >= 1 and wanted % 1 ~= 0) then
-    check.fail(OP, ("limit_batches: %s is a number of batches, or a share of them below 1; got %s"):format(name, tostring(wanted)))
+    check.fail(OP, ("limit_batches: %s is a number of batches, or a share of them below 1; got %s"):format(name,
+      tostring(wanted)))
   end
   return wanted < 1 and math.ceil(wanted * loader:batches()) or wanted
 end
@@ -38,7 +39,8 @@ local function new(fit)
   local limits = fit.o.limit_batches
   if not limits or not (limits.train or limits.val) then return nil end
   local counter = {n = 0}
-  fit.run:add_feature{name = "limit_batches", what = "epochs and evaluations cut short", count = function() return counter.n end}
+  fit.run:add_feature{name = "limit_batches", what = "epochs and evaluations cut short", count = function()
+    return counter.n end}
   return setmetatable({fit = fit, limits = limits, counter = counter}, Limit)
 end
 

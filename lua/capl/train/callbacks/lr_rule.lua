@@ -11,11 +11,14 @@ Rule.__index = Rule
 local function read(o)
   lr_factor(o.lr_rule, 1, 1)
   if o.lr_rule == "none" then
-    if o.base_batch then check.fail(OP, "base_batch has no effect with lr_rule = \"none\"", 'lr_rule = "linear" or "sqrt" uses it') end
+    if o.base_batch then
+      check.fail(OP, "base_batch has no effect with lr_rule = \"none\"", 'lr_rule = "linear" or "sqrt" uses it')
+    end
     return
   end
   if not o.base_batch then
-    check.fail(OP, ("lr_rule = \"%s\" wants base_batch"):format(o.lr_rule), "the images per step that the learning rate is for")
+    check.fail(OP, ("lr_rule = \"%s\" wants base_batch"):format(o.lr_rule),
+      "the images per step that the learning rate is for")
   end
 end
 
@@ -29,14 +32,16 @@ local function new(fit)
   self.factor = lr_factor(o.lr_rule, self.images, o.base_batch)
   o.optimizer:set_lr_factor(self.factor)
   local counter = self.counter
-  fit.run:add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the scaled learning rate", count = function() return counter.n end}
+  fit.run:add_feature{name = "lr_rule = " .. o.lr_rule, what = "steps at the scaled learning rate", count = function()
+    return counter.n end}
   return self
 end
 
 function Rule:lines()
   local o, factor = self.fit.o, self.factor
   local rate = self.fit.optimizer.lr
-  return {("lr_rule: %s: %d images per step, the learning rate is for %d: times %.4g; at the first step %.4g x %.4g = %.4g"):format(
+  return {("lr_rule: %s: %d images per step, the learning rate is for %d: times %.4g; at the first step %.4g x %.4g " ..
+    "= %.4g"):format(
     o.lr_rule,
     self.images, o.base_batch, factor, rate / factor, factor, rate)}
 end
@@ -46,4 +51,5 @@ function Rule:after_step() self.counter.n = self.counter.n + 1 end
 function Rule:state() return {steps = self.counter.n} end
 function Rule:set_state(state) self.counter.n = state.steps end
 
-return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole", from = 1}}, read = read, new = new}
+return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole", from = 1}},
+  read = read, new = new}

@@ -1,7 +1,8 @@
--- monitor.lua: train.Monitor, what a run does to the machine, and the key monitor_every of train.fit: means per point of the
--- curve, totals in result.json, warnings as they come.
+-- monitor.lua: train.Monitor, what a run does to the machine, and the key monitor_every of train.fit: means per point
+-- of the curve, totals in result.json, warnings as they come.
 --
--- A thread beside training asks GPU and system every second; reading its averages costs microseconds and waits for nothing.
+-- A thread beside training asks GPU and system every second; reading its averages costs microseconds and waits for
+-- nothing.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -23,10 +24,11 @@ end
 
 --- Samples the machine beside a training loop.
 -- opts  every = 1 (seconds between two readings); hot = 85 (degrees Celsius of the GPU above which there is a warning)
--- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Figures, absent
---       where this machine does not tell them: power_w, power_limit_w, utilization, memory_utilization, memory_used,
---       memory_total, temperature_c, sm_mhz, memory_mhz, throttled (the GPU of the default device); cpu, cpu_machine, load, rss,
---       ram_used, ram_total, cpu_temperature_c, cpu_mhz, cpu_power_w. Shares are 0..1, memory is bytes
+-- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Figures,
+--       absent where this machine does not tell them: power_w, power_limit_w, utilization, memory_utilization,
+--       memory_used, memory_total, temperature_c, sm_mhz, memory_mhz, throttled (the GPU of the default device); cpu,
+--       cpu_machine, load, rss, ram_used, ram_total, cpu_temperature_c, cpu_mhz, cpu_power_w. Shares are 0..1, memory
+--       is bytes
 -- errs  value: unknown option, every below 0.05
 -- eg    capl.train.Monitor{every = 0.5}:line()
 local function Monitor(opts)
@@ -34,7 +36,8 @@ local function Monitor(opts)
   check_every("train.Monitor", "every", o.every)
   local m, why = core.monitor.open(o.every, nil, nil, o.hot)
   if not m then core.error{code = "state", op = "train.Monitor", message = why, path = false} end
-  return setmetatable({sampler = m, every = o.every, without = why, since = m:window(), whole = m:window(), taken = 0}, Sampler)
+  return setmetatable({sampler = m, every = o.every, without = why, since = m:window(), whole = m:window(), taken = 0},
+    Sampler)
 end
 
 --- Means since the last call; nil when no reading has come since.
@@ -46,8 +49,8 @@ function Sampler:averages()
 end
 
 --- Figures since the monitor was made.
--- out  the means, and gpu = its name, samples, seconds, energy_wh (energy_from = "counted" by the GPU or "estimated" from
---      power and time), throttle = why clocks were held down, least = {…}, most = {…}
+-- out  the means, and gpu = its name, samples, seconds, energy_wh (energy_from = "counted" by the GPU or "estimated"
+--      from power and time), throttle = why clocks were held down, least = {…}, most = {…}
 function Sampler:totals()
   self.sampler:sample() -- the last second counts, too
   local samples, out, least, most, seconds = self.sampler:take(self.whole, true)
@@ -55,7 +58,8 @@ function Sampler:totals()
   return out
 end
 
---- The next sentence about what should be known, each once: heat, slow clocks, full memory, a lost GPU; nil when all is told.
+--- The next sentence about what should be known, each once: heat, slow clocks, full memory, a lost GPU; nil when all is
+-- told.
 function Sampler:event() return self.sampler:event() end
 
 --- All of them, as a list.

@@ -1,7 +1,8 @@
--- overfit.lua: the key overfit of train.fit: can the model learn a few samples by heart? If not, more of them will not help.
+-- overfit.lua: the key overfit of train.fit: can the model learn a few samples by heart? If not, more of them will not
+-- help.
 --
--- The same samples in every epoch and in every evaluation, as they are: no augmentation, no shuffling. The run ends when
--- they are learnt.
+-- The same samples in every epoch and in every evaluation, as they are: no augmentation, no shuffling. The run ends
+-- when they are learnt.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local loaders = require "train.loaders"
@@ -55,7 +56,8 @@ function Overfit:finish(result)
   self.counter.n = self.counter.n + 1 -- a run may end within its first epoch
   result.overfit = {samples = self.fit.o.overfit.samples, reached = self.step ~= nil, step = self.step}
   if self.step or not self.best then return end
-  self.fit.run:print(("overfit: not reached: %s at best in %d steps. A model that cannot learn %d samples by heart has a fault " ..
+  self.fit.run:print(("overfit: not reached: %s at best in %d steps. A model that cannot learn %d samples by heart " ..
+    "has a fault " ..
     "data will not fix: try a higher lr or more steps, then check the loss, the labels and the order of the output"):format(
     metric.text(self.best, self.name), self.fit.step, self.fit.o.overfit.samples))
 end

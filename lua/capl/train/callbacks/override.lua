@@ -77,8 +77,8 @@ local function problem(self, changes)
   for key, value in pairs(changes) do
     if not reasons[key] then
       local near = core.nearest(tostring(key), names())
-      return ("there is no %s to change%s; there are %s"):format(tostring(key), near and ", did you mean " .. near .. "?" or "",
-        table.concat(names(), ", "))
+      return ("there is no %s to change%s; there are %s"):format(tostring(key), near
+        and ", did you mean " .. near .. "?" or "", table.concat(names(), ", "))
     end
     local why = reasons[key](value, self)
     if why then return why end
@@ -109,7 +109,9 @@ local function apply(self, changes)
   if differs(self, changes, "lr") or differs(self, changes, "lr_scale") then
     set_rates(self, changes.lr, changes.lr_scale or 1)
   end
-  if differs(self, changes, "log_every") then set_every(fit.callbacks:get("curve").due, changes.log_every or own.log_every) end
+  if differs(self, changes, "log_every") then
+    set_every(fit.callbacks:get("curve").due, changes.log_every or own.log_every)
+  end
   if differs(self, changes, "eval_every") then set_every(fit.eval_due, changes.eval_every or own.eval_every) end
   if differs(self, changes, "augment") then fit.o.train:set_augment(changes.augment) end
   self.now = changes

@@ -12,7 +12,8 @@ local plan = {}
 
 local POINTS = 400 -- of a curve
 local MOST = 7 -- rates that are told and drawn: as many colours as there are
-local LOOKS = 20000 -- steps that are looked at in one go around the highest rate: of a longer run, the best of them, and around that
+-- steps that are looked at in one go around the highest rate: of a longer run, the best of them, and around that
+local LOOKS = 20000
 local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody knows how many it will make
 
 -- ---- rates ----
@@ -31,7 +32,8 @@ end
 -- The highest rate lies beside the highest of the samples.
 local function refine(curve, opt, group, steps, every)
   repeat
-    local from, to = math.max(0, math.floor(curve.high_step - 1 - every)), math.min(steps - 1, math.ceil(curve.high_step - 1 + every))
+    local from, to = math.max(0, math.floor(curve.high_step - 1 - every)),
+      math.min(steps - 1, math.ceil(curve.high_step - 1 + every))
     every = math.max(1, math.floor((to - from) / LOOKS))
     curve.high = 0
     for step = from, to, every do
@@ -61,7 +63,8 @@ local function same(a, b)
   return true
 end
 
---- The rates of an optimiser over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of equal rates share one.
+--- The rates of an optimiser over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of equal rates
+-- share one.
 function plan.rates(optimizer, steps)
   local out = {}
   for k, opt in ipairs(optimizers_of(optimizer)) do
@@ -114,8 +117,8 @@ local function highest(curves)
 end
 
 local draw_spec = {
-  {"optimizer", "table", required = true}, {"steps", "whole", from = 1}, {"path", "string", required = true}, {"title", "string"},
-  {"moments", "table", default = {}},
+  {"optimizer", "table", required = true}, {"steps", "whole", from = 1}, {"path", "string", required = true},
+  {"title", "string"}, {"moments", "table", default = {}},
 }
 
 --- train.draw_schedule{…}: draws the learning rates of a run as a PNG file, before a step is made.
@@ -142,8 +145,9 @@ function plan.draw(opts)
     if i == MOST then break end
   end
   require("plot").lines{path = o.path, title = o.title, height = 320,
-    panels = {{y_label = "learning rate", min = 0, max = highest(curves) * (#moments > 0 and 1.3 or 1.05), series = series}},
-    x_label = o.steps and "steps" or ("%% of the run (warm-up shown for %d steps)"):format(TIMED), lines = moments}
+    panels = {{y_label = "learning rate", min = 0, max = highest(curves) * (#moments > 0 and 1.3 or 1.05),
+    series = series}}, x_label = o.steps and "steps" or ("%% of the run (warm-up shown for %d steps)"):format(TIMED),
+    lines = moments}
   return curves
 end
 
@@ -213,7 +217,8 @@ end
 local function steps_of(o, per_epoch)
   local p = o.planned
   if not p then return o.steps end
-  local samples = p.samples and p.samples / (o.train.batch * (o.accumulate or 1) * (o.train.low and o.train.low.world or 1))
+  local samples = p.samples and p.samples
+    / (o.train.batch * (o.accumulate or 1) * (o.train.low and o.train.low.world or 1))
   local steps = p.steps or p.epochs and p.epochs * per_epoch or samples
   return steps and math.max(1, math.floor(steps))
 end
@@ -223,14 +228,14 @@ function Callback:lines()
   local fit, o = self.fit, self.fit.o
   local per_epoch = math.ceil(o.train:batches() / (o.accumulate or 1))
   local path, steps = fit:path("schedule.png"), steps_of(o, per_epoch)
-  local curves = plan.draw{optimizer = fit.optimizer, steps = steps, path = path, moments = self:moments(per_epoch, steps),
-    title = run:name() .. ": the plan"}
+  local curves = plan.draw{optimizer = fit.optimizer, steps = steps, path = path,
+    moments = self:moments(per_epoch, steps), title = run:name() .. ": the plan"}
   local batch, images = plan.batch_line(o)
   local lines = {batch, plan.steps_line(o, steps, per_epoch)}
   for _, line in ipairs(plan.rate_lines(curves, steps)) do lines[#lines + 1] = line end
   lines[#lines + 1] = "schedule: " .. path
-  output.object{start = {folder = run:folder(), device = (core.device()), batch = o.train.batch, images_per_step = images, steps = steps,
-    max_time = o.max_time, lr = curves[1].high, schedule = path}}
+  output.object{start = {folder = run:folder(), device = (core.device()), batch = o.train.batch,
+    images_per_step = images, steps = steps, max_time = o.max_time, lr = curves[1].high, schedule = path}}
   return lines
 end
 

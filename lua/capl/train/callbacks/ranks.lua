@@ -1,4 +1,5 @@
--- ranks.lua: in each point of the curve, how the ranks of a world stand: who holds most memory, and who the others wait for.
+-- ranks.lua: in each point of the curve, how the ranks of a world stand: who holds most memory, and who the others wait
+-- for.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

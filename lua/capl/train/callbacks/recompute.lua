@@ -41,7 +41,8 @@ local function wrap_all(model)
   if #done > 0 then return "layers " .. table.concat(done, ", ") end
   local layers = rawget(model, "_layers")
   if not layers or #layers < 4 then
-    check.fail(OP, "checkpoint_layers = true: the model has no blocks of layers to run again", "name layers: checkpoint_layers = {…}")
+    check.fail(OP, "checkpoint_layers = true: the model has no blocks of layers to run again",
+      "name layers: checkpoint_layers = {…}")
   end
   local count = math.ceil(math.sqrt(#layers))
   recompute.Checkpoint(model, {segments = count})
@@ -59,7 +60,8 @@ local function new(fit)
   if not wanted then return nil end
   local text = wanted == true and wrap_all(fit.model) or wrap_named(fit.model, wanted)
   local before = recompute.runs
-  fit.run:add_feature{name = "checkpoint_layers", what = "parts that were run again", count = function() return recompute.runs - before end}
+  fit.run:add_feature{name = "checkpoint_layers", what = "parts that were run again", count = function()
+    return recompute.runs - before end}
   return setmetatable({text = text}, Part)
 end
 

@@ -27,7 +27,8 @@ end
 local function settings_text(run)
   local rows = {"| setting | value | from |", "|---|---|---|"}
   for _, s in ipairs(run.settings) do
-    rows[#rows + 1] = ("| %s | %s | %s |"):format(s.key, (tostring(s.value):gsub("[|\n]", " ")), s.why and "auto: " .. s.why or s.origin)
+    rows[#rows + 1] = ("| %s | %s | %s |"):format(s.key, (tostring(s.value):gsub("[|\n]", " ")), s.why
+      and "auto: " .. s.why or s.origin)
   end
   return table.concat(rows, "\n")
 end
@@ -86,8 +87,8 @@ local function add_val(self, line)
   table.insert(val.chars, line.val_chars or none)
 end
 
---- An evaluation on the val loader: every figure that is a number. at: {step, images, seconds}, and meter, which names the
--- figure that chooses between models.
+--- An evaluation on the val loader: every figure that is a number. at: {step, images, seconds}, and meter, which names
+-- the figure that chooses between models.
 function Record:evaluation(at, figures, loss)
   local line = {step = at.step, images = at.images, seconds = at.seconds, val_loss = loss}
   for name, value in pairs(figures) do
@@ -184,8 +185,8 @@ function Record:result(values)
   local seed, memory = core.rng(), core.memory()
   local out = {
     recipe = run.recipe:match("[^/]+$"), ended_at = core.sys.date(), seed = seed, precision = run:precision(),
-    peak_memory_bytes = core.sys.peak_rss(), peak_gpu_memory_bytes = memory.card_total and memory.peak + memory.captured,
-    version = core.version(), device = core.device(),
+    peak_memory_bytes = core.sys.peak_rss(), peak_gpu_memory_bytes = memory.card_total
+    and memory.peak + memory.captured, version = core.version(), device = core.device(),
     host = {processor = processor(), processors = core.sys.cpus(), threads = core.sys.threads(),
       backend = core.device_info(core.device()).description},
   }
@@ -213,7 +214,9 @@ Callback.__index = Callback
 
 local function read(o)
   local value = o.tensorboard
-  if type(value) == "string" and value ~= "auto" then check.unknown("train.fit", "tensorboard", value, {"auto", "true", "false"}) end
+  if type(value) == "string" and value ~= "auto" then
+    check.unknown("train.fit", "tensorboard", value, {"auto", "true", "false"})
+  end
 end
 
 local function new(fit)

@@ -1,5 +1,5 @@
--- replicas.lua: in a world of several ranks: the header says what came from rank 0, the result how much of the exchange of
--- gradients the backward pass has hidden.
+-- replicas.lua: in a world of several ranks: the header says what came from rank 0, the result how much of the exchange
+-- of gradients the backward pass has hidden.
 -- SPDX-License-Identifier: Apache-2.0
 local dist = require "dist"
 

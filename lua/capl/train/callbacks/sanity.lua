@@ -22,7 +22,9 @@ local function read(o)
   if o.sanity == true then o.sanity = BATCHES end
   if o.sanity == "auto" then o.sanity = (is_short(o) or not o.val) and 0 or BATCHES end
   if type(o.sanity) ~= "number" then check.unknown(OP, "sanity", o.sanity, {"auto", "true", "false"}) end
-  if o.sanity > 0 and not o.val then check.fail(OP, ("sanity = %d: there is no val loader to read"):format(o.sanity)) end
+  if o.sanity > 0 and not o.val then
+    check.fail(OP, ("sanity = %d: there is no val loader to read"):format(o.sanity))
+  end
 end
 
 local function new(fit)
@@ -58,4 +60,5 @@ function Sanity:lines()
   return {}
 end
 
-return {name = "sanity", spec = {{"sanity", "whole", "boolean", "string", default = "auto", from = 0}}, read = read, new = new}
+return {name = "sanity", spec = {{"sanity", "whole", "boolean", "string", default = "auto", from = 0}}, read = read,
+  new = new}

@@ -1,5 +1,5 @@
--- scaling.lua: in a world of several ranks: which share of a step does not wait for the others, after the first steps and at
--- the end.
+-- scaling.lua: in a world of several ranks: which share of a step does not wait for the others, after the first steps
+-- and at the end.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -28,10 +28,11 @@ function Scaling:tell()
   local took, waited, steps = core.clock() - self.since, self.world:traffic().waited - self.before, LAST - FIRST
   local share = efficiency(took, waited)
   if not share then return end
-  run:print(("efficiency %.0f %%: of a step of %s a rank waits %s for others"):format(100 * share, milliseconds(took / steps),
-    milliseconds(waited / steps)))
+  run:print(("efficiency %.0f %%: of a step of %s a rank waits %s for others"):format(100 * share,
+    milliseconds(took / steps), milliseconds(waited / steps)))
   if share >= PAYS then return end
-  run:print(("warning: %d ranks do the work of %.1f; a larger batch per rank, or accumulate, computes more between two " ..
+  run:print(("warning: %d ranks do the work of %.1f; a larger batch per rank, or accumulate, computes more between " ..
+    "two " ..
     "exchanges"):format(self.world.size, self.world.size * share))
 end
 
@@ -67,7 +68,9 @@ function Scaling:finish(result)
   local traffic = self.world:traffic()
   if traffic.calls == self.calls then return end
   result.efficiency = efficiency(core.clock() - self.began, traffic.waited - self.waited)
-  if result.efficiency then self.fit.run:print(("efficiency %.0f %%: %d ranks"):format(100 * result.efficiency, self.world.size)) end
+  if result.efficiency then
+    self.fit.run:print(("efficiency %.0f %%: %d ranks"):format(100 * result.efficiency, self.world.size))
+  end
 end
 
 return {name = "scaling", new = new}

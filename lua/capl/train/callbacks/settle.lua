@@ -1,7 +1,8 @@
 -- settle.lua: the key settle of train.fit: when val has stopped getting better, the last stretch of the run begins.
 --
--- Early stopping ends a run with rates that are still high. Here the run's position jumps to where its last share begins, so
--- that a schedule whose length is "run" lets the rates fall to their end first: the run ends by itself, and settled.
+-- Early stopping ends a run with rates that are still high. Here the run's position jumps to where its last share
+-- begins, so that a schedule whose length is "run" lets the rates fall to their end first: the run ends by itself, and
+-- settled.
 -- SPDX-License-Identifier: Apache-2.0
 local EarlyStopping = require("train.callbacks.early_stop").EarlyStopping
 local check = require "check"
@@ -16,13 +17,14 @@ local function read(o, run)
   if type(o.settle) == "number" then o.settle = {patience = o.settle} end
   if not o.settle then return end
   if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave settle out") end
-  local given = check.options(OP, {{"metric", "string", "table"}, {"share", "number", default = 0.25}, unpack(EarlyStopping.spec)},
-    o.settle)
+  local given = check.options(OP,
+    {{"metric", "string", "table"}, {"share", "number", default = 0.25}, unpack(EarlyStopping.spec)}, o.settle)
   if not (given.share > 0 and given.share < 1) then
     check.fail(OP, ("share is that of the run which its end takes, above 0 and below 1, got %g"):format(given.share))
   end
   local asked = o.settle.better
-  o.settle = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked, options = given}
+  o.settle = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked,
+    options = given}
   given.metric, given.share = nil, nil
   run.features:apart(EarlyStopping.new, given)
 end
@@ -68,12 +70,13 @@ end
 function Settle:lines()
   local o = self.given.options
   local when = o.patience and ("after %d %s without a better one"):format(o.patience, o.unit) or "at the target"
-  return {("settle: %s%s the last %d %% of the run begin"):format(when, o.target and (", or at %g,"):format(o.target) or "",
-    100 * self.given.share)}
+  return {("settle: %s%s the last %d %% of the run begin"):format(when, o.target and (", or at %g,"):format(o.target)
+    or "", 100 * self.given.share)}
 end
 
 function Settle:state()
-  return {watched = self.stopper and self.stopper:state() or self.saved, last = self.last, steps = self.steps, n = self.counter.n}
+  return {watched = self.stopper and self.stopper:state() or self.saved, last = self.last, steps = self.steps,
+    n = self.counter.n}
 end
 
 function Settle:set_state(state)

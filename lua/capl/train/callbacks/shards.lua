@@ -16,8 +16,8 @@ local function of_all(o) return o.train.batch * (o.train.ranks and o.train:ranks
 local function check_batch(o)
   local all, ranks = of_all(o), dist.world().size
   if o.train.ranks and o.train:ranks() ~= ranks then
-    check.fail(OP, ("shards = %d, but the train loader gives the same images to all of the %d ranks"):format(o.shards, ranks),
-      "leave shard = false out of data.loader")
+    check.fail(OP, ("shards = %d, but the train loader gives the same images to all of the %d ranks"):format(o.shards,
+      ranks), "leave shard = false out of data.loader")
   end
   if all % o.shards == 0 then return end
   check.fail(OP, ("a batch of %d on all ranks together makes no %d shards of one size"):format(all, o.shards),
@@ -49,8 +49,8 @@ local function new(fit)
   local o = fit.o
   if not o.shards then return nil end
   local counter = {n = 0}
-  fit.run:add_feature{name = ("shards = %d"):format(o.shards), what = "steps whose bits do not depend on the number of ranks",
-    count = function() return counter.n end}
+  fit.run:add_feature{name = ("shards = %d"):format(o.shards),
+    what = "steps whose bits do not depend on the number of ranks", count = function() return counter.n end}
   return setmetatable({fit = fit, counter = counter}, Part)
 end
 
@@ -67,8 +67,8 @@ end
 function Part:lines()
   local o = self.fit.o
   local all, ranks = of_all(o), o.train.ranks and o.train:ranks() or 1
-  return {("shards: %d of %d images, %d on each rank, one compute thread: the same bits on %s ranks"):format(o.shards, all / o.shards,
-    o.shards / ranks, divisors(o.shards))}
+  return {("shards: %d of %d images, %d on each rank, one compute thread: the same bits on %s ranks"):format(o.shards,
+    all / o.shards, o.shards / ranks, divisors(o.shards))}
 end
 
 function Part:after_step() self.counter.n = self.counter.n + 1 end

@@ -94,7 +94,8 @@ local function compare(own, given)
     local other = given[name]
     local entry = {name = name, model = shape_of(tensor), file = other and shape_of(other)}
     local kind = not other and "missing" or entry.model == entry.file and "taken" or "shape"
-    if other or not name:find("num_batches_tracked$") then table.insert(out[kind], entry) end -- a count that decides nothing
+    -- a count that decides nothing
+    if other or not name:find("num_batches_tracked$") then table.insert(out[kind], entry) end
   end
   for name, tensor in pairs(given) do
     if not own[name] then table.insert(out.unused, {name = name, file = shape_of(tensor)}) end
@@ -165,11 +166,12 @@ local function take(model, own, given, report)
 end
 
 --- Takes weights and buffers from a file as far as names and shapes fit; the rest stays as it is. For fine-tuning.
--- in   model; path of a safetensors file (of any program), a model folder, a checkpoint or a run's folder; "none": nothing
+-- in   model; path of a safetensors file (of any program), a model folder, a checkpoint or a run's folder; "none":
+--      nothing
 -- opts strict = false: everything has to fit; map = {["name in the file"] = "name in the model" or false} or
 --      function(name) -> name or nil; quiet = false
--- out  {file, prefix, taken, shape, missing, unused}: lists of {name, model = its shape, file = the other's}; nil for "none".
---      It is printed, what did not match by name; all of it goes to weights.txt in the run's folder
+-- out  {file, prefix, taken, shape, missing, unused}: lists of {name, model = its shape, file = the other's}; nil for
+--      "none". It is printed, what did not match by name; all of it goes to weights.txt in the run's folder
 -- errs io, format: the file; shape: nothing fits, or not all of it with strict
 local function load_weights(model, path, opts)
   if not classes.is_module(model) then check.arg(1, "load_weights", "module", model) end

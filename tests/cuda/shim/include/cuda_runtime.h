@@ -26,8 +26,8 @@
 #define __host__
 #define __constant__ static
 #define __shared__ static /* filled with garbage before each block (block.cc) */
-/* As many bytes of padding in front of the kernel as it has threads at most: shared.cc counts them. sizeof, because gcc 12
-** takes nothing else in a template. */
+/* As many bytes of padding in front of the kernel as it has threads at most: shared.cc counts them. sizeof, because gcc
+** 12 takes nothing else in a template. */
 #define SHIM_BOUND(threads, ...) \
   __attribute__((patchable_function_entry(sizeof(char[threads]), sizeof(char[threads]))))
 #define __launch_bounds__(...) SHIM_BOUND(__VA_ARGS__, 0)

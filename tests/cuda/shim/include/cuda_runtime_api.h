@@ -94,7 +94,8 @@ SHIM_API const char *cudaGetErrorName(cudaError_t error);
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 enum { cudaHostAllocDefault = 0, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2, cudaHostAllocWriteCombined = 4 };
-enum { cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2, cudaHostRegisterReadOnly = 8 };
+enum { cudaHostRegisterDefault = 0, cudaHostRegisterPortable = 1, cudaHostRegisterMapped = 2,
+      cudaHostRegisterReadOnly = 8 };
 
 SHIM_API cudaError_t cudaMalloc(void **out, size_t bytes);
 SHIM_API cudaError_t cudaFree(void *p);
@@ -105,7 +106,8 @@ SHIM_API cudaError_t cudaFreeHost(void *p);
 SHIM_API cudaError_t cudaHostRegister(void *p, size_t bytes, unsigned int flags);
 SHIM_API cudaError_t cudaHostUnregister(void *p);
 SHIM_API cudaError_t cudaMemcpy(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind);
-SHIM_API cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t stream);
+SHIM_API cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t bytes, enum cudaMemcpyKind kind,
+                                     cudaStream_t stream);
 SHIM_API cudaError_t cudaMemset(void *p, int byte, size_t bytes);
 SHIM_API cudaError_t cudaMemsetAsync(void *p, int byte, size_t bytes, cudaStream_t stream);
 

@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* Queues work that a vendor library would do: run(record) is called when the stream gets there, with device memory
-** readable and writable; later for each replay when the stream is being captured. record: bytes that are copied now; name:
-** for the ledger.
+** readable and writable; later for each replay when the stream is being captured. record: bytes that are copied now;
+** name: for the ledger.
 ** run returns 0, or the CUDA error that the GPU is lost with; it must not call the runtime. */
 SHIM_API cudaError_t shim_enqueue(cudaStream_t stream, int (*run)(const void *record), const void *record, size_t bytes,
                                   const char *name);

@@ -162,7 +162,8 @@ static void a_capture_forbids_what_cuda_forbids(void **state)
 static void a_relaxed_capture_forbids_less(void **state)
 {
   (void)state;
-  static cudaError_t (*const allowed[])(void) = {allocate, give_back, lock_pages, wait_event, ask_event, wait_other_stream};
+  static cudaError_t (*const allowed[])(void) = {allocate, give_back, lock_pages, wait_event, ask_event,
+                                                 wait_other_stream};
   static const refusal refusals[] = {
     {wait_stream, cudaErrorStreamCaptureUnsupported},
     {wait_device, cudaErrorStreamCaptureUnsupported},
@@ -179,7 +180,8 @@ static void the_legacy_stream_must_not_wait_for_a_captured_one(void **state)
   (void)state;
   static cudaError_t (*const calls[])(void) = {use_legacy, record_legacy, wait_legacy};
   for (size_t k = 0; k < sizeof calls / sizeof *calls; k++)
-    assert_int_equal(inside(calls[k], cudaStreamCaptureModeThreadLocal, cudaStreamDefault), cudaErrorStreamCaptureImplicit);
+    assert_int_equal(inside(calls[k], cudaStreamCaptureModeThreadLocal, cudaStreamDefault),
+                     cudaErrorStreamCaptureImplicit);
 }
 
 static void other_streams_join_a_capture_and_must_come_back(void **state)

@@ -48,7 +48,8 @@ static void a_race_says_who_and_where(void **state)
   assert_non_null(strstr(shim_fault(), " of block (0,0,0) reads it at races.cu:"));
   assert_non_null(strstr(shim_fault(), " of block (0,0,0) writes it at races.cu:"));
   run_race(SAME_PLACE, "");
-  assert_non_null(strstr(shim_fault(), "on byte 0 of 280000 that were allocated: thread 0 of block (0,0,0) writes it at races.cu:"));
+  assert_non_null(strstr(shim_fault(),
+                         "on byte 0 of 280000 that were allocated: thread 0 of block (0,0,0) writes it at races.cu:"));
   assert_non_null(strstr(shim_fault(), "thread 0 of block (1,0,0) writes it at races.cu:"));
   run_race(DYNAMIC_RACE, "");
   assert_non_null(strstr(shim_fault(), "on dynamic shared memory+"));
@@ -63,7 +64,8 @@ static void launches_do_not_race(void **state)
   void *list[] = {&a};
   for (int k = 0; k < 2; k++)
     for (int threads = 64; threads > 0; threads -= 32)
-      OK(cudaLaunchKernel(shim_race_table[BYTES].kernel, (dim3){3, 1, 1}, (dim3){(unsigned)threads, 1, 1}, list, 0, stream));
+      OK(cudaLaunchKernel(shim_race_table[BYTES].kernel, (dim3){3, 1, 1}, (dim3){(unsigned)threads, 1, 1}, list, 0,
+                          stream));
   OK(cudaStreamSynchronize(stream));
 }
 

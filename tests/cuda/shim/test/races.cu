@@ -173,8 +173,8 @@ template <bool RACE> __global__ void read_later(race_args a)
   for (unsigned b = 0; b < gridDim.x; b++) a.y[b] = sum;
 }
 
-/* One thread of each of so many blocks reads what the last of them overwrites, and with MORE another one, of which that knows
-** nothing. */
+/* One thread of each of so many blocks reads what the last of them overwrites, and with MORE another one, of which that
+** knows nothing. */
 template <unsigned BLOCKS, bool MORE> __global__ void readers(race_args a)
 {
   bool more = MORE && blockIdx.x == 0 && threadIdx.x == 32;
@@ -187,8 +187,8 @@ template <unsigned BLOCKS, bool MORE> __global__ void readers(race_args a)
   a.y[0] = 1;
 }
 
-/* The last of two blocks meets the third one: what the first of all wrote is known to it through the second. Or the third
-** asks nobody. */
+/* The last of two blocks meets the third one: what the first of all wrote is known to it through the second. Or the
+** third asks nobody. */
 template <bool RACE> __global__ void last_of_last(race_args a)
 {
   a.y[own_index()] = 1;
@@ -207,8 +207,9 @@ template <bool RACE> __global__ void counted_apart(race_args a)
 
 #define BOTH(kernel) CU_ENTRY(kernel<false>), CU_ENTRY(kernel<true>)
 #define LAST(fault) CU_ENTRY(last_block<NOTHING>), CU_ENTRY(last_block<fault>)
-CU_TABLE(shim_race_table, BOTH(barrier), BOTH(reuse), BOTH(dynamic), BOTH(writes), BOTH(reads), BOTH(in_block), BOTH(bytes),
-         BOTH(atomics), BOTH(warp), BOTH(warps), BOTH(vectors), BOTH(mixed),
-         BOTH(returned), LAST(RELEASE), LAST(ACQUIRE), LAST(FENCE_EARLY), LAST(WRITE_LATE), LAST(ORDER), LAST(BARRIER_LEFT),
-         BOTH(last_thread), BOTH(read_later), CU_ENTRY(readers<2, false>), CU_ENTRY(readers<2, true>),
-         CU_ENTRY(readers<2, false>), CU_ENTRY(readers<3, true>), BOTH(last_of_last), BOTH(counted_apart))
+CU_TABLE(shim_race_table, BOTH(barrier), BOTH(reuse), BOTH(dynamic), BOTH(writes), BOTH(reads), BOTH(in_block),
+         BOTH(bytes), BOTH(atomics), BOTH(warp), BOTH(warps), BOTH(vectors), BOTH(mixed),
+         BOTH(returned), LAST(RELEASE), LAST(ACQUIRE), LAST(FENCE_EARLY), LAST(WRITE_LATE), LAST(ORDER),
+         LAST(BARRIER_LEFT), BOTH(last_thread), BOTH(read_later), CU_ENTRY(readers<2, false>),
+         CU_ENTRY(readers<2, true>), CU_ENTRY(readers<2, false>), CU_ENTRY(readers<3, true>), BOTH(last_of_last),
+         BOTH(counted_apart))

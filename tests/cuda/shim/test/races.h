@@ -23,7 +23,8 @@ enum {
   VECTORS, VECTORS_OVERLAP,   /* 8 bytes are written; the second half by another thread, too */
   MIXED, MIXED_RACE,          /* numbers are written whole and read byte by byte, and the other way round */
   RETURNED, RETURNED_RACE,    /* threads that have returned wrote before the others' barrier; or there is none */
-  LAST, NO_RELEASE,           /* the last block reads what the others wrote before a fence and an atomic; there is no fence */
+  LAST, NO_RELEASE,           /* the last block reads what the others wrote before a fence and an atomic; there is no
+                              ** fence */
   LAST_2, NO_ACQUIRE,         /* ... nor one behind the atomic */
   LAST_3, FENCE_BEFORE_BARRIER, /* ... or the thread's fence comes before what others write */
   LAST_4, WRITTEN_LATER,      /* ... or it writes behind it */
@@ -31,7 +32,8 @@ enum {
   LAST_6, NO_BARRIER,         /* ... or threads go on without the one that asked */
   LAST_THREAD, THREAD_LATER,  /* the same with a thread of each block; which writes behind its fence */
   READ_BEFORE, READ_LATER,    /* it overwrites what the others have read; who read again */
-  TWO_READERS, THIRD_READER,  /* the last of two blocks overwrites what both read; another thread of one of them reads, too */
+  TWO_READERS, THIRD_READER,  /* the last of two blocks overwrites what both read; another thread of one of them
+                              ** reads, too */
   TWO_READERS_2, FOURTH_READER, /* ... or of one of three */
   LAST_OF_LAST, NOT_ASKED,    /* what one block learned from another is known to the third; which did not ask */
   COUNTED, COUNTED_APART,     /* two blocks use one atomic; each has its own */
