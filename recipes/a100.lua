@@ -4,8 +4,7 @@
 -- sizes by GPU memory, the dataset resident on the GPU. a100_ddp.lua is for several GPUs.
 --
 -- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
--- images:
---           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
+--           images: generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
 --           the GPU as u8 (480 MB)
 -- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp16 with the loss scale on

@@ -4,22 +4,19 @@
 -- step, the dataset resident on every GPU, gradient exchange overlapped with the backward pass.
 --
 -- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
--- images:
---           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
+--           images: generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png; kept on
 --           the GPUs as u8 (480 MB), shuffled and augmented there
 -- network   that of captcha_single.lua: 19,072,400 parameters, 395.8 M multiplications per image
 -- training  150 epochs of AdamW 6e-4, weight decay 1e-4, per-step warm-up of 5 epochs and cosine decay to 1e-6; fp16
--- with the loss
---           scale on the GPU (bf16, tf32 and fp32 by --precision); convolution algorithms selected by timing; per GPU
---           2048 images per step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128 from 8 GB, else
---           64
+--           with the loss scale on the GPU (bf16, tf32 and fp32 by --precision); convolution algorithms selected by
+--           timing; per GPU 2048 images per step from 120 GB on, 1024 from 40 GB, 512 from 24 GB, 256 from 12 GB, 128
+--           from 8 GB, else 64
 -- ranks     one process per GPU (--ranks=N for fewer); --ranks=2 --preset=try tests it on a CPU. Batch norm
 --           uses the images of its own GPU, unless --sync_bn
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
 --           training has not been run here
 -- time      150 epochs are 7.5 million images, 17.8 PFLOP; not yet measured on several GPUs. Without a GPU this recipe
--- prints its
---           plan and exits. On a CPU use captcha.lua
+--           prints its plan and exits. On a CPU use captcha.lua
 -- hardware  written for three A100 with 40 GB; compute capability 7.0 for fp16, 8.0 for tf32 and bf16
 -- run       capl recipes/a100_ddp.lua [--data=DIR] [--ranks=2] [--precision=bf16] [--preset=bench|try]
 -- SPDX-License-Identifier: Apache-2.0

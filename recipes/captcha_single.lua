@@ -4,14 +4,11 @@
 -- baseline for a100.lua and a100_ddp.lua.
 --
 -- data      50,030 captchas of 4 characters out of 0-9A-Z, 160x60 gray, the same in every epoch, and 19,003 test
--- images:
---           generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png
+--           images: generated, or --data=DIR [--test_data=DIR]: PNG files named TEXT_anything.png
 -- network   conv 32 64 64 128 128 128 128, batch norm, ReLU, three poolings, 17,920 -> 1024 -> 144: 19,072,400
--- parameters,
---           395.8 M multiplications per image
+--           parameters, 395.8 M multiplications per image
 -- training  150 epochs of Adam 2e-4 with cosine decay to 1e-6, updated once per epoch; fp32; no augmentation;
--- evaluation on
---           val every 5 epochs, a checkpoint every 100 steps, and a permanent one every 10 epochs
+--           evaluation on val every 5 epochs, a checkpoint every 100 steps, and a permanent one every 10 epochs
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data; a full
 --           training has not been run here
 -- time      150 epochs are 7.5 million images, 17.8 PFLOP: 13 hours at the 168 images/s of two AVX-512 cores; not yet

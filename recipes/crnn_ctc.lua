@@ -3,12 +3,11 @@
 -- Trains on any folder of captchas: texts of any length, images of any width.
 --
 -- data      --data=DIR: PNG or JPEG files whose names contain the label (TEXT.png, TEXT_17.png …), a list of files
--- (path TAB
---           label, JSON lines, CSV) or an LMDB database. The label pattern, charset, lengths, sizes and widths are
---           detected and printed. Or --preset=NAME: generated captchas, new ones at every step
+--           (path TAB label, JSON lines, CSV) or an LMDB database. The label pattern, charset, lengths, sizes and
+--           widths are detected and printed. Or --preset=NAME: generated captchas, new ones at every step
 -- network   six convolutions, one feature column per 4 px, a bidirectional LSTM, CTC: 0.7 M parameters
 -- expected  on 2,000 unseen captchas, two cores of a Xeon: gradient-curve, trained on 936 files, 100.0 % exact after
--- 1,600 steps
+--           1,600 steps
 --           in 2 minutes; generated lepture of 4 to 8 characters, 93.8 % [92.7, 94.8] after 6 minutes. More in
 --           recipes/README.md
 -- run       capl recipes/crnn_ctc.lua --data=DIR

@@ -3,21 +3,21 @@
 -- Trains on a few hundred labelled captchas of yours, after pretraining on generated captchas.
 --
 -- data      --data=DIR: PNG or JPEG files whose names contain the label, a list of files or an LMDB database, as for
--- crnn_ctc.lua;
---           and --style=NAME of the generator, as similar to yours as possible (`capl generate` writes samples)
+--           crnn_ctc.lua; and --style=NAME of the generator, as similar to yours as possible (`capl generate` writes
+--           samples)
 -- network   that of crnn_ctc.lua
 -- stages    1. generated captchas with your charset, lengths and sizes, new ones at every step
 --           2. your images at a lower learning rate, until the val metric stops improving
 -- expected  on 2,000 unseen captchas of gradient-curve, trained on 100 files: 100.0 % exact after 3 minutes on two
--- cores of a Xeon run       capl recipes/finetune.lua --data=DIR
+--           cores of a Xeon
+-- run       capl recipes/finetune.lua --data=DIR
 -- SPDX-License-Identifier: Apache-2.0
 
 local p = capl.params {
   data = "", -- folder, list or database of your captchas; must be given
   label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
   case = "keep", -- or upper, lower: converts labels, for captchas that accept both
-  -- charset; auto: the characters in the data. Name it if a few hundred images do not contain all, such as 0-9A-Z
-  charset = "auto",
+  charset = "auto", -- such as 0-9A-Z, if a few hundred images do not contain all; auto: the characters in the data
   style = "mixed", -- preset of the generator, for the first stage
   channels = "auto", -- 1: gray, 3: color; auto: 3 if gray loses contrast
   pretrain = 1500, -- steps of the first stage; 0: skip it

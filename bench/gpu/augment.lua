@@ -5,8 +5,7 @@
 --
 -- data      generated captchas on large grounds; values do not matter, bytes do
 -- expected  on H200 and A100: at most 2 times the floor, 3 times with noise; the floor is bytes at the rate of a copy.
--- Not
---           measured yet, nor has anybody said what the other cases should take
+--           Not measured yet, nor has anybody said what the other cases should take
 -- time      half a minute
 -- run       capl bench/gpu/augment.lua [--images=32] [--side=512] [--times=200] [--copy_gb_s=N]
 -- Prints one line of JSON per case; floor_ms and ratio when the copy rate is given (`capl bench --ops --json` measures

@@ -1,7 +1,7 @@
 # Which toolkits the build takes, by what their nvcc says.
 # usage: cmake -DWORK=DIR -P toolkit.cmake
 # SPDX-License-Identifier: Apache-2.0
-include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/toolkit.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/../../engine/cmake/toolkit.cmake)
 
 # An nvcc that prints text.
 function(expect text want)

@@ -232,7 +232,7 @@ def documentation(rows):
     install()
     os.mkdir("build")
     os.symlink(CAPL, "build/capl")
-    os.symlink(os.path.join(ROOT, "examples"), "examples")
+    os.symlink(os.path.join(ROOT, "docs"), "docs")
     shutil.copy(rows[0][0], "2A7K_000.png")
     with open(os.path.join(ROOT, "docs/model-file.md"), encoding="utf-8") as file:
         commands = [line.strip() for line in file if re.match(r"    (build/capl|ls|cc|\./predict) ", line)]

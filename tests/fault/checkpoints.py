@@ -88,7 +88,7 @@ def truncated():
     newest = f"{FOLDER}/checkpoints/{checkpoints()[-1]}"
     os.truncate(newest, os.path.getsize(newest) - 100)
     out = goes_on(6, "truncated checkpoint", "--steps=12")
-    check(f"{newest} is damaged: it has" in out and "going on from the one before it" in out, "the damage is told", out)
+    check(f"{newest} is damaged: it has" in out and "resuming from the previous one" in out, "the damage is told", out)
     for name in checkpoints():
         os.truncate(f"{FOLDER}/checkpoints/{name}", 50)
     status, out = capl("--resume", "--steps=15")

@@ -30,7 +30,7 @@ printf '/* positional.c -- sets attributes by their order.\n** %s */\ncapl_attr 
   "$spdx" >engine/backend/ref/positional.c
 printf -- '-- Knows which backends there are.\n-- %s\nreturn {"ref", "cpu"}\n' "$spdx" >lua/backends.lua
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
-printf -- '-- Has a long line.\n-- %s\nlocal x = "%0110d"\nreturn x\n' "$spdx" 1 >lua/wide.lua
+{ printf -- '-- Has a long line.\n-- %s\nreturn 0' "$spdx"; printf ' + %d' {1000..1030}; echo; } >lua/wide.lua
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
 # shellcheck disable=SC2016 # the script under test has the mistake, not this one
 printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless

@@ -30,7 +30,7 @@ read -ra flags <<<"$(pkg-config --cflags --libs capl)"
   -Wl,-rpath,"$moved/capl/lib" -o "$moved/c_example"
 LD_LIBRARY_PATH='' "$moved/c_example"
 # The command of docs/model-file.md, to the letter.
-command=$(grep -o '^    cc examples/predict.c .*' "$CAPL_SOURCE_DIR/docs/model-file.md")
+command=$(grep -o '^    cc docs/examples/predict.c .*' "$CAPL_SOURCE_DIR/docs/model-file.md")
 (cd "$CAPL_SOURCE_DIR" && eval "${command/-o predict/-o $moved/predict}")
 said=$(LD_LIBRARY_PATH='' "$moved/predict" 2>&1) || true
 [[ $said == usage:* ]] || fail "docs/model-file.md, the program in C: $said"

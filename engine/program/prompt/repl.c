@@ -200,9 +200,12 @@ static int get_key(EditLine *editor, wchar_t *key)
   char bytes[MB_LEN_MAX + 1];
   mbstate_t fresh = {0};
   for (size_t n = 0; n < sizeof bytes; n++) {
-    if (n == 0 && !wait_for_key(editor)) return given_up = true, errno = EINTR, -1;
-    if (n == 0 && is_called(current)) return 0;
-    ssize_t got = read(STDIN_FILENO, bytes + n, 1);
+    ssize_t got;
+    do { /* Ctrl-C throws away keys that poll has seen: the read then waits, until the signal ends it */
+      if (n == 0 && !wait_for_key(editor)) return given_up = true, errno = EINTR, -1;
+      if (n == 0 && is_called(current)) return 0;
+      got = read(STDIN_FILENO, bytes + n, 1);
+    } while (got < 0 && errno == EINTR);
     if (got <= 0) return (int)got;
     mbstate_t state = fresh;
     size_t length = mbrtowc(key, bytes, n + 1, &state);

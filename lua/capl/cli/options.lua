@@ -172,10 +172,9 @@ end
 
 --- Reads words.
 -- spec  list of {name=, type="number"|"text"|"flag", default=, required=, doc=}; numbers with from= (and to=) are whole
--- and in that
---       range; texts with choices= are one of them, which with open=true the command checks itself; value= is what help
---       calls the value, such as FILE, default_doc= the default; an option with many=true may be given again, and its
---       value is a list
+--       and in that range; texts with choices= are one of them, which with open=true the command checks itself; value=
+--       is what help calls the value, such as FILE, default_doc= the default; an option with many=true may be given
+--       again, and its value is a list
 -- opts  command = its name for messages; rest = true: unknown options are handed back, not refused
 -- out   values by name; positional words; the words of unknown options
 function options.read(words, spec, opts)

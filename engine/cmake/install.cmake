@@ -47,11 +47,11 @@ endif()
 # capl.pc lies in <libdir>/pkgconfig; ${pcfiledir} leads back to the prefix.
 file(RELATIVE_PATH CAPL_PC_TO_PREFIX /p/${CMAKE_INSTALL_LIBDIR}/pkgconfig /p)
 string(REGEX REPLACE "/$" "" CAPL_PC_TO_PREFIX ${CAPL_PC_TO_PREFIX})
-configure_file(cmake/capl.pc.in capl.pc @ONLY)
+configure_file(engine/cmake/capl.pc.in capl.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/capl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # `cmake --build build --target uninstall` removes the files of the last install and the folders it left empty.
 add_custom_target(uninstall
   COMMAND ${CMAKE_COMMAND} -DMANIFEST=${CMAKE_BINARY_DIR}/install_manifest.txt
-    -P ${PROJECT_SOURCE_DIR}/cmake/uninstall.cmake
+    -P ${PROJECT_SOURCE_DIR}/engine/cmake/uninstall.cmake
   COMMENT "Removing what install_manifest.txt lists" VERBATIM)
