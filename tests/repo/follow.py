@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 SOURCE = os.environ["CAPL_SOURCE_DIR"]
-PARTS = "CMakeLists.txt cmake engine include lua scripts recipes docs README.md README.zh-CN.md LICENSE tests .luacheckrc"
+PARTS = "CMakeLists.txt engine include lua scripts recipes docs README.md README.zh-CN.md LICENSE tests .luacheckrc"
 
 
 def fail(text):

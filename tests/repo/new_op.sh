@@ -8,7 +8,7 @@ copy=$1
 rm -rf "$copy"
 mkdir -p "$copy"
 cd "$CAPL_SOURCE_DIR"
-for part in CMakeLists.txt cmake engine include lua scripts recipes docs README.md LICENSE tests; do
+for part in CMakeLists.txt engine include lua scripts recipes docs README.md LICENSE tests; do
   cp -r "$part" "$copy"
 done
 cd "$copy"
@@ -51,7 +51,7 @@ if run_tests; then echo "the tests are content with an op without arithmetic" >&
 grep -qF 'the reference kernel is not written' tests.txt || { cat tests.txt >&2; exit 1; }
 
 # Filled in.
-sed -i '/\.name = "snap"/,/^};/s/\.doc = ""/.doc = "y = floor(scale * x + shift).\\n"\n         "x: any shape -> y alike. Not differentiable."/' \
+sed -i '/NAME_AND_ATTRS(snap)/,/^};/s/\.doc = ""/.doc = "y = floor(scale * x + shift).\\n"\n         "x: any shape -> y alike. Not differentiable."/' \
   engine/ops/elementwise.c
 sed -i '/^static capl_status ref_snap/,/^}/c\
 static capl_status ref_snap(const capl_call *call)\

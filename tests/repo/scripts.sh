@@ -24,7 +24,7 @@ done
 
 # A mistake in C is shown, not hidden in a log.
 mkdir "$scratch/tree"
-cp -r CMakeLists.txt cmake engine include lua recipes docs README.md LICENSE scripts "$scratch/tree"
+cp -r CMakeLists.txt engine include lua recipes docs README.md LICENSE scripts "$scratch/tree"
 echo 'this is no C' >>"$scratch/tree/engine/base/error.c"
 if CAPL_JOBS=2 "$scratch/tree/scripts/build" >"$scratch/out.txt" 2>&1; then fail "build succeeds with a mistake"; fi
 grep -q 'engine/base/error.c.*error' "$scratch/out.txt" || fail "build does not show the compiler's message"
