@@ -63,7 +63,7 @@ def main():
         same(six, run(n, "--parts=6", "--batch=18", "--steps=5"), f"6 shards on {n} ranks")
     run(4, "--steps=8")
     same(alone, bits(succeed(2, "shards.lua", "--resume", "--steps=20", what="a run goes on")), "8 steps on 4 ranks, 12 on 2")
-    same(run(1, "--loop"), run(2, "--loop"), "a loop of one's own")
+    same(run(1, "--loop"), run(2, "--loop"), "a custom training loop")
     succeed(2, write("streams.lua", STREAMS), what="ranks drop other elements, begin with the same weights, and want a share of the shards each")
 
 

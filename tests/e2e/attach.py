@@ -65,7 +65,7 @@ def bits():
     status, out, err = say(folder.split("/")[1], "model\ncapl.randn(3):mean();\nstep(2);\nimages.batch\nlr() > 0\n")
     check(status == 0 and "held at step" in out and "loss " in out and "lr " in out, "it says where the run is", out + err)
     check("Linear(32 -> 6)" in out and "\n10\n" in out and "\ntrue\n" in out, "locals of the main chunk are there", out + err)
-    check(out.rstrip().endswith("detached: the run continues"), "the end of the input lets it go on", out + err)
+    check(out.rstrip().endswith("detached: the run continues"), "at the end of the input the run continues", out + err)
     out = finish(run)
     check("s by attach, at step" in out, "the run tells that it was held", out)
     names = ("last.capl/weights.safetensors", "best.capl/weights.safetensors")
@@ -96,7 +96,7 @@ def rates():
 
 
 def terminal():
-    """On a terminal, in a loop of one's own; Ctrl-C, a second visitor, one that dies."""
+    """On a terminal, in a custom training loop; Ctrl-C, a second visitor, one that dies."""
     run, folder = start("loop.lua")
     child = pexpect.spawn(CAPL, ["attach", folder], timeout=20, encoding="utf-8", env=ENV, dimensions=(30, 100))
     child.expect_exact("capl> ")
@@ -137,7 +137,7 @@ def terminal():
     status = 1
     while status != 0 and time.monotonic() < end: # until the run has seen that nobody is there
         status, out, err = say(folder, "lr()\nscale\ngo()\nerror('not reached')\n")
-    check(status == 0 and "0.25\n0\n" in out and "the run continues" in out, "a visitor that dies lets the run go on", out + err)
+    check(status == 0 and "0.25\n0\n" in out and "the run continues" in out, "a visitor that dies does not stop the run", out + err)
     status, out, err = capl("attach", env=ENV)
     check(status == 0 and folder in out and "loop.lua" in out, "capl attach lists the runs", out + err)
     manners(folder)

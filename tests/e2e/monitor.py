@@ -15,7 +15,7 @@ from small import metrics, newest, read_json, write_recipe
 FAKE = os.path.join(os.environ["CAPL_BUILD_DIR"], "tests", "fake")
 
 OWN_LOOP = """--- capl: 1
--- A loop of one's own.
+-- A custom training loop.
 local p = capl.params {steps = 200}
 local model = nn.Linear(64, 64)
 capl.model(model, {output = "numbers"})
@@ -91,7 +91,7 @@ def own_loop():
         file.write(OWN_LOOP)
     status, out, err = capl("own.lua", "--monitor_every=0.05")
     found = read_json("runs/own/result.json")["monitor"]
-    check(status == 0 and found["samples"] > 0 and found["most"]["rss"] > 1e6, "a loop of one's own is sampled, too", out + err)
+    check(status == 0 and found["samples"] > 0 and found["most"]["rss"] > 1e6, "a custom training loop is sampled, too", out + err)
     check(re.search(r"^report: monitor_every = 0.05: \d+ readings of the machine$", out, re.M) and
           re.search(r"^report: machine: processors \d+ % busy$", out, re.M), "and its report tells so", out)
     status, out, err = capl("own.lua", "--monitor_every=0")

@@ -240,7 +240,7 @@ end
 
 
 def states():
-    """A loop of one's own: done, failed, stopped by Ctrl-C, running, killed."""
+    """A custom training loop: done, failed, stopped by Ctrl-C, running, killed."""
     with open("own.lua", "w", encoding="utf-8") as file:
         file.write(RECIPE)
     status, out, err = capl("own.lua")

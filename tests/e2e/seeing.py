@@ -125,7 +125,7 @@ def loops_of_ones_own():
         loop = file.read().split("```lua\n")[1].split("```")[0]
     with open("own.lua", "w", encoding="utf-8") as file:
         file.write("""--- capl: 1
--- A loop of one's own.
+-- A custom training loop.
 local images = data.loader {
   source = data.captcha {charset = "01", length = 1, width = 24, height = 16, count = 1000, fixed = true}, role = "train", batch = 10,
 }
@@ -138,7 +138,7 @@ local opt = optim.AdamW(model:parameters(), {lr = 0.01})
     check(status == 0 and sorted(os.listdir(".")) == before and left == [], "a check leaves no lines", out + err + str(left))
     status, out, err = capl("own.lua")
     folder = sorted(glob.glob("runs/own*"))[-1]
-    check(status == 0 and metrics(folder)[-1]["step"] == 1000 and "waits" in out, "a loop of one's own tells the same", out + err)
+    check(status == 0 and metrics(folder)[-1]["step"] == 1000 and "waits" in out, "a custom training loop tells the same", out + err)
     check({"metrics.csv", "schedule.png"} <= set(os.listdir(folder)), "and leaves the same files", str(os.listdir(folder)))
 
 

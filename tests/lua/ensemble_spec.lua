@@ -208,7 +208,7 @@ describe("nn.Ensemble", function()
     assert.equal(1, b:member(1)[2].batches)
   end)
 
-  it("is trained in loops of one's own", function()
+  it("is trained in custom training loops", function()
     local loader = capl.data.loader{source = capl.data.captcha{charset = "01", length = 1, count = 4}, role = "train",
       batch = 2}
     local ensemble = nn.Ensemble{n = 2, build = function() return nn.Sequential{nn.Flatten(), nn.Linear(9600, 2)} end}

@@ -27,7 +27,7 @@ describe("an error", function()
       (tostring(err):gsub("^[^\n]-_spec%.lua:%d+", "LINE")))
   end)
 
-  it("names the layer in networks of one's own", function()
+  it("names the layer in custom networks", function()
     local Block = nn.class("Block")
     function Block:init()
       self.first = nn.Linear(4, 4)

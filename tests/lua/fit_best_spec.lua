@@ -1,4 +1,4 @@
--- The averages, the stopper and the best tracker of training: by themselves, in loops of one's own, and as keys of
+-- The averages, the stopper and the best tracker of training: by themselves, in custom training loops, and as keys of
 -- train.fit.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"

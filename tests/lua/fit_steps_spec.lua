@@ -1,5 +1,5 @@
 -- What a step of training is made of: summed batches, held gradients, rates by rule, by layer and by figure; in
--- train.fit and in loops of one's own.
+-- train.fit and in custom training loops.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

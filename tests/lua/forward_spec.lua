@@ -103,7 +103,7 @@ describe("a batch", function()
   end)
 end)
 
-describe("a loop of one's own", function()
+describe("a custom training loop", function()
   it("that forgets autocast for images of 16 bits is told what to write", function()
     local model = model_of()
     local text = error_text(model, loader("val", "bf16"):epoch(1)().image)

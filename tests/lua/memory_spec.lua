@@ -71,7 +71,7 @@ describe("memory", function()
     assert.same({256, 1024}, y.shape)
   end)
 
-  it("is kept when a layer of one's own may hold a tensor", function()
+  it("is kept when a custom layer may hold a tensor", function()
     local Keeper = nn.class("Keeper")
     function Keeper:forward(x)
       self.seen = x

@@ -203,7 +203,7 @@ describe("an evaluation of several ranks", function()
       support.error_text(as_ranks, 2, program(false)))
   end)
 
-  it("keeps a meter of one's own loop the same on all ranks, however often it is asked", function()
+  it("keeps a meter of a custom loop the same on all ranks, however often it is asked", function()
     local function program(rank, size)
       local meter = capl.text_meter("ABC")
       local first

@@ -1,4 +1,4 @@
--- monitor_spec.lua: train.Monitor beside a loop of one's own, and the key monitor_every of train.fit.
+-- monitor_spec.lua: train.Monitor beside a custom training loop, and the key monitor_every of train.fit.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

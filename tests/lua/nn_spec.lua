@@ -23,7 +23,7 @@ end
 
 function Net:forward(x) return self.head(self.body(x)) * self.scale end
 
-describe("a module of one's own", function()
+describe("a custom module", function()
   it("has parameters in the order of assignment, its own first", function()
     assert.same({"scale", "body.0.weight", "body.0.bias", "head.weight", "head.bias"}, names(Net(3):named_parameters()))
     assert.equal(5, #Net(3):parameters())

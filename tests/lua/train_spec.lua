@@ -87,7 +87,7 @@ describe("schedules over a run", function()
     assert.is_true(close(0.1, warm:lr(0, 0)))
   end)
 
-  it("drive an optimiser in a loop of one's own", function()
+  it("drive an optimiser in a custom training loop", function()
     local p = capl.tensor({1}, {requires_grad = true})
     local opt = optim.SGD({p}, {lr = optim.schedule.cosine{lr = 1, T_max = "run"}})
     local rates = {}

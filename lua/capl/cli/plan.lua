@@ -19,7 +19,7 @@ local GPU = {name = "A100", gigabytes = 40} -- which is assumed
 
 -- ---- the first step ----
 
--- The options of train.fit; a loop of one's own has none.
+-- The options of train.fit; a custom training loop has none.
 local function listen(run, seen)
   run:on("fit", function(o) seen.fit = o end)
   run:on("step", function()

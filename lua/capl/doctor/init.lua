@@ -3,8 +3,8 @@
 --
 -- A rule is {name =, check = function(ctx)}. It tells what it finds by ctx:error, ctx:warn or ctx:note, what it could
 -- not look at by ctx:skip, and nothing when all is well; what it returns is then a line about that. ctx of a recipe: o
--- = options of train.fit (nil for loops of one's own), loaders by role, path and text of the recipe; ctx of a run: r as
--- of report.folder.
+-- = options of train.fit (nil for custom training loops), loaders by role, path and text of the recipe; ctx of a run: r
+-- as of report.folder.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

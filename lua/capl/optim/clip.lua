@@ -47,7 +47,7 @@ local function limit(fname, value)
 end
 
 --- Shortens the gradients of a list of parameters, taken as one vector, to max_norm where they are longer, in place;
--- for loops of one's own, between backward and step. Optimisers do it themselves when they are given clip_norm.
+-- for custom training loops, between backward and step. Optimisers do it themselves when they are given clip_norm.
 -- out  their norm before, a tensor of one element on the device: reading it waits
 -- errs value: max_norm is not above 0; gradients that are scaled for fp16 belong to an optimiser's own clip_norm
 local function clip_grad_norm_(parameters, max_norm)

@@ -340,7 +340,7 @@ local function follow(o, memory, value, better)
 end
 
 --- Multiplied by factor whenever a figure has not become better for long: schedule:report(value) tells each. train.fit
--- reports after each evaluation; in a loop of one's own, the recipe does.
+-- reports after each evaluation; in a custom training loop, the recipe does.
 -- opts lr, factor = 0.1, patience = 10 (figures that may be no better; one more and the rate falls), threshold = 1e-4,
 --      threshold_mode = "rel" | "abs", cooldown = 0 (figures after a fall that do not count), min_lr = 0, eps = 1e-8,
 --      better = "min" | "max" (in train.fit that of the figure, else "min"), metric = which figure train.fit reports:

@@ -277,7 +277,7 @@ sync.wants_visit = function()
   return sys.attach_wanted() or nil
 end
 
--- ---- loops of one's own ----
+-- ---- custom training loops ----
 
 -- Nobody else looks whether such a loop was asked to end meanwhile.
 local function own_point(run)

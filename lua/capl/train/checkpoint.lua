@@ -227,8 +227,8 @@ function Checkpoint:between_steps()
   self:stop()
 end
 
---- For loops of one's own: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end the
--- run.
+--- For custom training loops: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end
+-- the run.
 function Checkpoint:after_step()
   if not self.data then self:facts() end -- as the data are now: a file that goes away later is another matter
   self.step = self.step + 1

@@ -1,4 +1,4 @@
--- train: the ready-made training loop, and the evaluation it uses for loops of one's own.
+-- train: the ready-made training loop, and the evaluation it uses for custom training loops.
 --
 -- train.fit does what an explicit loop in a recipe would do, in the same order; recipes/captcha_cnn.lua shows one.
 -- SPDX-License-Identifier: Apache-2.0

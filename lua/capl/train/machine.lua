@@ -1,6 +1,6 @@
 -- machine.lua: what a run does to the machine, whatever its loop is: sampled from its first step on, told at its end.
 --
--- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a loop of one's own gets a sampler here.
+-- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a custom training loop gets a sampler here.
 -- SPDX-License-Identifier: Apache-2.0
 local monitor = require "train.callbacks.monitor"
 
@@ -15,8 +15,8 @@ local function add_feature(run, every, origin)
   end}
 end
 
--- A run has own_sampler of a loop of one's own, fit_sampler of train.fit, and machine_totals of the latter when it is
--- closed.
+-- A run has own_sampler of a custom training loop, fit_sampler of train.fit, and machine_totals of the latter when it
+-- is closed.
 
 local function step(run)
   local own = run.own_sampler

@@ -232,7 +232,7 @@ function Shards.new(o)
   return self
 end
 
--- ---- loops of one's own ----
+-- ---- custom training loops ----
 
 local made = setmetatable({}, {__mode = "k"}) -- of each optimiser
 
@@ -252,7 +252,7 @@ local function of(optimizer, opts)
   return made[optimizer]
 end
 
---- One step of a loop of one's own, the same bits on any number of ranks: see shards of train.fit.
+--- One step of a custom training loop, the same bits on any number of ranks: see shards of train.fit.
 -- in   opt: an optimiser; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's
 --      samples
 -- opts shards = S (--shards without it); model = the one whose running statistics are kept (capl.model's without it)

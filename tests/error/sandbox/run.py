@@ -1,4 +1,4 @@
-"""Runs what recipes may try against the sandbox, with both walls and with the first one alone, and looks for what got through.
+"""Runs what recipes may try against the sandbox, with both sandbox layers and with the first one alone, and looks for what got through.
 
 FILE.lua in this folder holds attempts: a line "--- SENTENCE", notes ("-- says: TEXT" the words it must end with, "-- limits: WHAT"
 the limit it must end by), then Lua. An attempt that succeeds calls ESCAPED(). Those of a file run in one process, each in a pcall

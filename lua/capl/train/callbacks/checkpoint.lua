@@ -141,7 +141,7 @@ end
 -- The data as they are now: a file that goes away later is another matter.
 function Part:begin() self.keeper:facts() end
 
--- State of a loop of one's own has no loop of train.fit in it.
+-- State of a custom training loop has no loop of train.fit in it.
 local function check_loop(saved, file)
   local loop = saved.objects.loop
   local was = type(loop) == "table" and type(loop.parts) == "table" and loop.span
