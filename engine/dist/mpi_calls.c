@@ -205,8 +205,6 @@ static capl_status need_wide(void)
   return wide ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to sum 16-bit numbers of %d ranks", size);
 }
 
-static bool is_half(capl_dtype dtype) { return dtype == CAPL_F16 || dtype == CAPL_BF16; }
-
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* ---- reductions --------------------------------------------------------------------------------- */
@@ -228,7 +226,7 @@ static capl_status all_reduce_half(const mpi_job *job)
 static capl_status all_reduce(const mpi_job *job)
 {
   size_t each = capl_dtype_size(job->dtype), most = piece / each;
-  if (is_half(job->dtype)) return all_reduce_half(job);
+  if (capl_dtype_is_16_bit(job->dtype)) return all_reduce_half(job);
   for (size_t at = 0; at < job->count; at += most) {
     size_t n = least(most, job->count - at);
     char *data = (char *)job->out + at * each;
@@ -267,7 +265,7 @@ static capl_status reduce_to_each(const mpi_job *job)
 
 static capl_status reduce_scatter(const mpi_job *job)
 {
-  if (is_half(job->dtype)) return reduce_scatter_half(job);
+  if (capl_dtype_is_16_bit(job->dtype)) return reduce_scatter_half(job);
   if (job->count * capl_dtype_size(job->dtype) > piece / (size_t)size)
     CAPL_TRY(reduce_to_each(job));
   else

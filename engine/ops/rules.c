@@ -215,7 +215,7 @@ capl_status grad_expand_reduced(capl_tensor *dy, const capl_tensor *x, const cap
 
 capl_status need_bias_dtype(const capl_tensor *x, const capl_tensor *bias)
 {
-  bool low = x->dtype == CAPL_BF16 || x->dtype == CAPL_F16;
+  bool low = capl_dtype_is_16_bit(x->dtype);
   if (low && bias->dtype == CAPL_F32) return CAPL_OK;
   return need_same_dtype(x, "x", bias, "bias");
 }

@@ -7,11 +7,6 @@
 #include "ops/attrs.h"
 #include "ops/run_kernel.h"
 
-static bool is_16_bit(capl_dtype d)
-{
-  return d == CAPL_BF16 || d == CAPL_F16;
-}
-
 /* All of a storage as one row. */
 static capl_tensor row_of(capl_storage *s, capl_dtype dtype)
 {
@@ -42,7 +37,7 @@ static bool is_whole(const capl_tensor *t)
 
 static bool is_kept(const capl_tensor *t, capl_dtype dtype)
 {
-  if (t->dtype != CAPL_F32 || !is_16_bit(dtype) || t->node || !t->storage) return false;
+  if (t->dtype != CAPL_F32 || !capl_dtype_is_16_bit(dtype) || t->node || !t->storage) return false;
   bool weight = t->requires_grad || (t->storage->shadow && t->storage->shadow->kept);
   return weight && is_whole(t);
 }

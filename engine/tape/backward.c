@@ -142,11 +142,6 @@ static capl_status give_later(capl_tensor *leaf, capl_tensor *dx)
   return status;
 }
 
-static bool is_16_bit(capl_dtype d)
-{
-  return d == CAPL_BF16 || d == CAPL_F16;
-}
-
 static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
 {
   if (!capl_tensor_same_shape(leaf, dx)) {
@@ -155,7 +150,8 @@ static capl_status give_leaf(capl_tensor *leaf, capl_tensor *dx)
                      capl_tensor_describe(dx, a, sizeof a), capl_tensor_describe(leaf, b, sizeof b));
   }
   if (leaf->slot) return give_slot(leaf, dx);
-  if (!leaf->grad && leaf->dtype != CAPL_F64 && (is_16_bit(dx->dtype) || deferred_has(dx))) return give_later(leaf, dx);
+  bool later = capl_dtype_is_16_bit(dx->dtype) || deferred_has(dx);
+  if (!leaf->grad && leaf->dtype != CAPL_F64 && later) return give_later(leaf, dx);
   capl_tensor *g, *sum;
   CAPL_TRY(deferred_settle(dx));
   CAPL_TRY(to_dtype(dx, leaf->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, &g));

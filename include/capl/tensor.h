@@ -48,6 +48,11 @@ typedef enum {
 CAPL_API const char *capl_dtype_name(capl_dtype dtype);
 CAPL_API size_t capl_dtype_size(capl_dtype dtype);
 CAPL_API bool capl_dtype_is_float(capl_dtype dtype);
+/* f16 or bf16. */
+static inline bool capl_dtype_is_16_bit(capl_dtype dtype)
+{
+  return dtype == CAPL_F16 || dtype == CAPL_BF16;
+}
 /* "bf16" -> CAPL_BF16; also "float32", "bfloat16" and so on. EVALUE names the nearest. */
 CAPL_API capl_status capl_dtype_parse(const char *name, capl_dtype *out);
 
