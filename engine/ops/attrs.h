@@ -20,8 +20,8 @@ struct attrs_of_no_op {
 #include "capl/ops.def"
 };
 
-/* The specs of an op's attributes, ended by one without a name (op.c). */
-#define OP(op) extern const capl_attr_spec capl_attrs_##op[];
+/* The specs of an op's attributes; those behind the last have no name (op.c). */
+#define OP(op) extern const capl_attr_spec capl_attrs_##op[CAPL_MAX_ATTR + 1];
 #include "capl/ops.def"
 
 /* Position of an attribute: AT(conv2d, stride). */

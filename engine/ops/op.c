@@ -8,9 +8,10 @@
 #include "ops/activation.h"
 #include "ops/attrs.h"
 
-/* const capl_attr_spec capl_attrs_conv2d[] = {{.name = "stride", ...}, ..., {0}}; each OP ends the list before it. */
+/* const capl_attr_spec capl_attrs_conv2d[CAPL_MAX_ATTR + 1] = {{.name = "stride", ...}, ..., {0}}; an OP ends the list
+** before it. */
 const capl_attr_spec capl_attrs_of_no_op[] = {
-#define OP(op) {0}}; const capl_attr_spec capl_attrs_##op[] = {
+#define OP(op) {0}}; const capl_attr_spec capl_attrs_##op[CAPL_MAX_ATTR + 1] = {
 #define ATTR(which, attribute, ...) {.name = #attribute, .kind = CAPL_ATTR_##which, __VA_ARGS__},
 #include "capl/ops.def"
 {0}};

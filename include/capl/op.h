@@ -98,7 +98,7 @@ struct capl_op {
   const char *ins;  /* "x, weight, bias?": ? = optional; "xs..." = any number, last */
   const char *outs; /* "y, index" */
   int n_out;
-  const capl_attr_spec *attrs; /* as ops.def lists them, at most CAPL_MAX_ATTR; ended by name == NULL */
+  const capl_attr_spec *attrs; /* [CAPL_MAX_ATTR + 1], as ops.def lists them; behind the last they have no name */
   capl_amp amp;
   uint32_t low_in;   /* bit i: LOW casts input i: the factors, not a bias, which is added to f32 sums */
   uint32_t mask_in;  /* bit i: input i is a mask, no value: autocast leaves it alone */
