@@ -117,8 +117,10 @@ static void long_notes_have_several_lines(void **state)
 {
   (void)state;
   const report_view view = {.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1};
-  const char *notes[] = {"short", "a note of many words that is by far too long for one line of so narrow a picture, "
-                                  "so it takes two", "oneveryveryverylongwordthatnolinecanhold,whichisthencutattheendofitsonlylinewithadotdotdot"};
+  const char *notes[] = {"short",
+                         ("a note of many words that is by far too long for one line of so narrow a picture, "
+                          "so it takes two"),
+                         "oneveryveryverylongwordthatnolinecanhold,whichisthencutattheendofitsonlylinewithadotdotdot"};
   int height[3];
   for (int i = 0; i < 3; i++) {
     const report_section section = {.note = notes[i], .views = &view, .n_views = 1};
