@@ -14,16 +14,51 @@ static capl_tensor row_of(capl_storage *s, capl_dtype dtype)
                        .stride = {1}, .device = s->device, .storage = s};
 }
 
-capl_status shadow_refresh(capl_shadow *h)
+/* low is about to be written; until it is, it is stale. */
+static void begin_cast(capl_shadow *h)
 {
-  capl_tensor from = row_of(h->of, CAPL_F32), to = row_of(h->low, h->dtype), *in = &from, *out = &to;
-  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(h->dtype)};
   shadow_forget(h);
   h->low->version++;
-  CAPL_TRY(op_call_into(CAPL_OP_cast, &in, 1, attr, &out));
+}
+
+static void end_cast(capl_shadow *h)
+{
   h->version = h->of->version;
   recorded_make(h);
   capl_counter_add(CAPL_COUNT_weight_casts);
+}
+
+static capl_status refresh(capl_shadow *h)
+{
+  capl_tensor from = row_of(h->of, CAPL_F32), to = row_of(h->low, h->dtype), *in = &from, *out = &to;
+  capl_attr attr[CAPL_MAX_ATTR] = {[AT(cast, dtype)] = CAPL_A_INT(h->dtype)};
+  begin_cast(h);
+  CAPL_TRY(op_call_into(CAPL_OP_cast, &in, 1, attr, &out));
+  end_cast(h);
+  return CAPL_OK;
+}
+
+/* All of them by the backend at once. */
+static capl_status refresh_together(const capl_backend *backend, capl_shadow *const *list, int n)
+{
+  capl_tensor from[SHADOWS_TOGETHER], to[SHADOWS_TOGETHER];
+  capl_tensor *src[SHADOWS_TOGETHER] = {NULL}, *dst[SHADOWS_TOGETHER] = {NULL};
+  for (int i = 0; i < n; i++) {
+    from[i] = row_of(list[i]->of, CAPL_F32);
+    to[i] = row_of(list[i]->low, list[i]->dtype);
+    src[i] = &from[i], dst[i] = &to[i];
+    begin_cast(list[i]);
+  }
+  CAPL_TRY(backend->copy_many(dst, src, n));
+  for (int i = 0; i < n; i++) end_cast(list[i]);
+  return CAPL_OK;
+}
+
+capl_status shadows_refresh(capl_shadow *const *list, int n)
+{
+  const capl_backend *backend = n > 1 ? list[0]->of->device->backend : NULL;
+  if (backend && backend->copy_many) return refresh_together(backend, list, n);
+  for (int i = 0; i < n; i++) CAPL_TRY(refresh(list[i]));
   return CAPL_OK;
 }
 
@@ -61,7 +96,7 @@ static capl_status make_fresh(capl_shadow *h, capl_dtype dtype)
   if (!h->low) CAPL_TRY(capl_storage_new(h->of->device, h->of->bytes / 2, &h->low));
   if (shadow_is_fresh(h) && h->dtype == dtype) return recorded_need(h), CAPL_OK;
   h->dtype = dtype;
-  return shadow_refresh(h);
+  return refresh(h);
 }
 
 /* A tensor's elements in its shadow; no reference is taken. */

@@ -12,8 +12,11 @@
 ** use. */
 capl_status shadow_get(capl_tensor *t, capl_dtype dtype, capl_tensor **out);
 
-/* Casts the weights again, in place. */
-capl_status shadow_refresh(capl_shadow *h);
+enum { SHADOWS_TOGETHER = 64 };
+
+/* Casts the weights of n <= SHADOWS_TOGETHER shadows of one device again, in place: in one launch where the backend has
+** copy_many. */
+capl_status shadows_refresh(capl_shadow *const *list, int n);
 
 /* Around the writes of an op with step_groups: hold before the versions of what it writes grow, follow after. Shadows
 ** of params that were fresh then count as fresh, and the kernel writes them; drop: it failed. */

@@ -466,11 +466,18 @@ capl_status capl_capture_end(capl_capture *c)
 ** last step left in their shadows. */
 static capl_status refresh_shadows(const capl_recorded *r)
 {
+  capl_shadow *stale[SHADOWS_TOGETHER];
+  int n = 0;
   for (size_t k = 0; k < r->count; k++) {
     capl_shadow *h = r->list[k].shadow;
-    if (r->list[k].needed && h->of && !shadow_is_fresh(h)) CAPL_TRY(shadow_refresh(h));
+    if (!r->list[k].needed || !h->of || shadow_is_fresh(h)) continue;
+    if (n == SHADOWS_TOGETHER || (n > 0 && stale[0]->of->device != h->of->device)) {
+      CAPL_TRY(shadows_refresh(stale, n));
+      n = 0;
+    }
+    stale[n++] = h;
   }
-  return CAPL_OK;
+  return shadows_refresh(stale, n);
 }
 
 capl_status capl_capture_launch(capl_capture *c, int64_t offset)

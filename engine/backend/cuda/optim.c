@@ -181,24 +181,28 @@ static capl_status cuda_rmsprop_step(const capl_call *call)
   return run_step(&job, call, 5, AT(rmsprop_step, grad_scale), (optim_sources){.step = 2});
 }
 
-/* ---- gradients made f32 ---------------------------------------------------------------------- */
+/* ---- gradients made f32, weights made 16-bit ------------------------------------------------- */
 
-/* Tensors of one type at a time. */
+/* What waits for its launch: gradients of one type at a time, and weights. */
 typedef struct {
-  optim_widen_args args;
-  cu_type type;
-} widen_job;
+  optim_copy_args widened, narrowed;
+  cu_type type; /* of the gradients */
+} copy_job;
 
-static capl_status flush_widened(widen_job *job)
+static capl_status flush_copies(int kernel, optim_copy_args *args)
 {
-  const cu_entry entry = cu_optim_table[OPTIM_WIDEN + (int)job->type];
-  capl_status status = cu_launch(entry, table_blocks(&job->args.table), OPTIM_THREADS, 0, &job->args);
-  job->args.table.count = 0;
+  capl_status status = cu_launch(cu_optim_table[kernel], table_blocks(&args->table), OPTIM_THREADS, 0, args);
+  args->table.count = 0;
   return status;
 }
 
+static capl_status flush_widened(copy_job *job)
+{
+  return flush_copies(OPTIM_WIDEN + (int)job->type, &job->widened);
+}
+
 /* src NULL: zeros, which go with any type. */
-static capl_status add_widened(widen_job *job, const capl_tensor *dst, const capl_tensor *src)
+static capl_status add_widened(copy_job *job, const capl_tensor *dst, const capl_tensor *src)
 {
   int64_t size = capl_tensor_numel(dst);
   float *at[2] = {capl_tensor_data(dst), src ? capl_tensor_data(src) : NULL};
@@ -207,7 +211,15 @@ static capl_status add_widened(widen_job *job, const capl_tensor *dst, const cap
     CAPL_TRY(flush_widened(job));
     job->type = cu_type_of(src->dtype);
   }
-  return table_add(&job->args.table, size, at, 2, NULL) ? flush_widened(job) : CAPL_OK;
+  return table_add(&job->widened.table, size, at, 2, NULL) ? flush_widened(job) : CAPL_OK;
+}
+
+static capl_status add_narrowed(copy_job *job, const capl_tensor *dst, const capl_tensor *src)
+{
+  int64_t size = capl_tensor_numel(dst);
+  float *at = capl_tensor_data(src);
+  bool full = size > 0 && table_add(&job->narrowed.table, size, &at, 1, dst);
+  return full ? flush_copies(OPTIM_NARROW, &job->narrowed) : CAPL_OK;
 }
 
 static bool can_widen(const capl_tensor *dst, const capl_tensor *src)
@@ -216,14 +228,24 @@ static bool can_widen(const capl_tensor *dst, const capl_tensor *src)
   return !src || (cu_type_of(src->dtype) != CU_TYPES && capl_tensor_same_layout(src, dst));
 }
 
+static bool can_narrow(const capl_tensor *dst, const capl_tensor *src)
+{
+  return src && capl_dtype_is_16_bit(dst->dtype) && fits(src, dst);
+}
+
+static capl_status add_copy(copy_job *job, capl_tensor *dst, const capl_tensor *src)
+{
+  if (can_widen(dst, src)) return add_widened(job, dst, src);
+  if (can_narrow(dst, src)) return add_narrowed(job, dst, src);
+  return src ? cu_copy_tensor(dst, src) : cu_fill_tensor(dst, 0);
+}
+
 capl_status cu_copy_many(capl_tensor *const *dst, capl_tensor *const *src, int n)
 {
-  widen_job job = {.type = CU_BF16};
-  for (int i = 0; i < n; i++) {
-    if (can_widen(dst[i], src[i])) CAPL_TRY(add_widened(&job, dst[i], src[i]));
-    else CAPL_TRY(src[i] ? cu_copy_tensor(dst[i], src[i]) : cu_fill_tensor(dst[i], 0));
-  }
-  return flush_widened(&job);
+  copy_job job = {.type = CU_BF16};
+  for (int i = 0; i < n; i++) CAPL_TRY(add_copy(&job, dst[i], src[i]));
+  CAPL_TRY(flush_widened(&job));
+  return flush_copies(OPTIM_NARROW, &job.narrowed);
 }
 
 /* ---- norm of all gradients ------------------------------------------------------------------- */

@@ -175,7 +175,7 @@ __global__ void numbers_of_step(const optim_numbers_args a)
 
 /* ---- gradients made f32 ---------------------------------------------------------------------- */
 
-template <class T> __global__ void __launch_bounds__(OPTIM_THREADS) widen(const optim_widen_args a)
+template <class T> __global__ void __launch_bounds__(OPTIM_THREADS) widen(const optim_copy_args a)
 {
   int tensor = tensor_of_block(a.table);
   const int64_t n = a.table.size[tensor];
@@ -185,6 +185,19 @@ template <class T> __global__ void __launch_bounds__(OPTIM_THREADS) widen(const 
     four x = {};
     for (int k = 0; from && k < 4 && i + k < n; k++) x.v[k] = cu_float(from[i + k]);
     if (i < n) store_four(a.table.at[tensor][0], i, n, x);
+  }
+}
+
+/* ---- weights in 16 bits ---------------------------------------------------------------------- */
+
+__global__ void __launch_bounds__(OPTIM_THREADS) narrow(const optim_copy_args a)
+{
+  int tensor = tensor_of_block(a.table);
+  const int64_t n = a.table.size[tensor];
+  for (int round = 0; round < ROUNDS; round++) {
+    int64_t i = first_of_four(a.table, tensor, round);
+    if (i >= n) return;
+    store_narrow(a.table.shadow[tensor], a.table.shadow_f16[tensor], i, n, load_four(a.table.at[tensor][0], i, n));
   }
 }
 
@@ -259,4 +272,4 @@ __global__ void decide(const optim_control_args a)
 }
 
 CU_TABLE(cu_optim_table, CU_ENTRY(step<sgd>), CU_ENTRY(step<adam>), CU_ENTRY(step<rmsprop>), CU_ENTRY(numbers_of_step),
-         CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide), CU_FLOATS(widen))
+         CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide), CU_ENTRY(narrow), CU_FLOATS(widen))

@@ -89,10 +89,11 @@ typedef struct {
   int64_t behind;
 } optim_numbers_args;
 
-/* OPTIM_WIDEN + cu_type: group 0 := group 1, which is of that type, or 0 where there is none. */
+/* OPTIM_WIDEN + cu_type: group 0 := group 1, which is of that type, or 0 where there is none. OPTIM_NARROW: shadow :=
+** group 0. */
 typedef struct {
   optim_table table;
-} optim_widen_args;
+} optim_copy_args;
 
 /* OPTIM_SQUARES: each block leaves the sum of the squares of its chunk of group 0. */
 typedef struct {
@@ -116,7 +117,17 @@ typedef struct {
   int scaling;
 } optim_control_args;
 
-enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_RMSPROP, OPTIM_NUMBERS, OPTIM_SQUARES, OPTIM_NORM, OPTIM_CONTROL, OPTIM_WIDEN };
+enum {
+  OPTIM_SGD,
+  OPTIM_ADAM,
+  OPTIM_RMSPROP,
+  OPTIM_NUMBERS,
+  OPTIM_SQUARES,
+  OPTIM_NORM,
+  OPTIM_CONTROL,
+  OPTIM_NARROW,
+  OPTIM_WIDEN
+};
 extern const cu_entry cu_optim_table[];
 
 #ifdef __cplusplus
