@@ -1,4 +1,4 @@
-/* conv_bench.c -- milliseconds and GFLOP/s of convolutions as captcha recognisers have them, and of their gradients.
+/* conv_bench.c -- milliseconds and GFLOP/s of convolutions as captcha recognizers have them, and of their gradients.
 **
 ** Prints a table and never fails on speed. Arguments: batch (64), repetitions (12). The figure is the least
 ** processor time of all repetitions and threads together, which a busy machine distorts less than wall time: run it

@@ -202,7 +202,7 @@ static void parameter_add(dnnl_memory_t w, dnnl_memory_t grad)
       (parameter){data_of(w), data_of(grad), zeroed(bytes), zeroed(bytes), bytes / sizeof(float)};
 }
 
-/* A weight as the optimiser sees it (master) and as the forward primitive reads it (used). In f32 they
+/* A weight as the optimizer sees it (master) and as the forward primitive reads it (used). In f32 they
 ** are one buffer in the primitive's layout; in bf16 the master is plain f32 and copied every step. */
 typedef struct {
   dnnl_memory_t master, used;
@@ -439,7 +439,7 @@ static dnnl_memory_t relu_backward(dnnl_memory_t x, dnnl_memory_t dy)
   return dx;
 }
 
-/* ---- loss and optimiser ---- */
+/* ---- loss and optimizer ---- */
 
 static dnnl_memory_t logits, dlogits;
 static float *target; /* one 1 in each block of N_CLASSES */

@@ -1,6 +1,6 @@
 --- capl: 1
 --- needs: minutes=10
--- augment.lua: how fast a GPU turns, bends, colours, mixes and normalises images of a resident set, one launch per
+-- augment.lua: how fast a GPU turns, bends, colours, mixes and normalizes images of a resident set, one launch per
 -- batch.
 --
 -- data      generated captchas on large grounds; values do not matter, bytes do

@@ -9,7 +9,7 @@ events of the device), of which step_ms is the median, images_per_s, peak_bytes;
 augmented by a compiled affine warp (grid_sample) with contrast, brightness and noise. --layers: instead, single layers
 forward and backward, as bench/gpu/layers.lua has them, by cuDNN's LSTM and PyTorch's best attention: layer, precision, ms.
 Everything PyTorch offers is on: channels_last, fused AdamW, cudnn.benchmark, autocast with GradScaler for fp16;
-"graph" replays the whole step, optimiser included, as one torch.cuda.graph, its input copied in; "compile" is torch.compile
+"graph" replays the whole step, optimizer included, as one torch.cuda.graph, its input copied in; "compile" is torch.compile
 with mode max-autotune, which captures CUDA graphs itself.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -42,7 +42,7 @@ def captcha_cnn():
 
 
 def make_step(device, precision, compiled, graph=False):
-    """step(images, target) -> loss; the model and its optimiser live in it."""
+    """step(images, target) -> loss; the model and its optimizer live in it."""
     cuda = device.type == "cuda"
     model = captcha_cnn().to(device).to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-4, weight_decay=1e-4, 

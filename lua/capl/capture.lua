@@ -85,7 +85,7 @@ end
 
 -- ---- kinds of calls ----
 
--- The settings of a layer or of a group of an optimiser: its fields that are no tables, tensors or functions, nor what
+-- The settings of a layer or of a group of an optimizer: its fields that are no tables, tensors or functions, nor what
 -- the class names in counters.
 local function settings_of(object)
   local out, counters = {}, object.counters or {}
@@ -134,7 +134,7 @@ local function note_groups(objects, opt)
   end
 end
 
--- Calls step while the modules and optimisers that take part are noted with their settings. before: of replay.
+-- Calls step while the modules and optimizers that take part are noted with their settings. before: of replay.
 local function noting(kind, before, step, ...)
   local watch, objects, listeners = settings.watch, kind.objects, observer.current
   settings.watch = function(module, ...)
@@ -154,7 +154,7 @@ local function noting(kind, before, step, ...)
   return ended(pcall(step, ...))
 end
 
--- Kinds whose layers or optimisers have other settings by now, apart from train/eval, will hardly come again.
+-- Kinds whose layers or optimizers have other settings by now, apart from train/eval, will hardly come again.
 function Captured:drop_outdated()
   for i = #self.kinds, 1, -1 do
     local kind = self.kinds[i]
@@ -429,7 +429,7 @@ end
 
 --- A step that a GPU replays as one CUDA graph: no Lua, no launches, no allocations in between.
 -- in   step: a function of tensors (also inside tables) that returns tensors, e.g. the loss; it does the whole training
---      step: forward, backward, optimiser
+--      step: forward, backward, optimizer
 -- opts strict = true: what cannot be captured is an error; false: one line says why, and the step runs as it is
 -- out  a function with the same arguments and results; its calls 1 and 2 run plainly and are compared, call 3 is
 --      recorded

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local homes = {}
 
--- Names of options, how they are written where they belong, and who needs no such advice: other optimisers have them.
+-- Names of options, how they are written where they belong, and who needs no such advice: other optimizers have them.
 local places = {
   {names = {"patience", "min_delta", "min_epochs", "unit", "target"}, text = "early_stop = {%s = …} of train.fit"},
   {names = {"decay"}, text = "ema = {%s = …} of train.fit"},

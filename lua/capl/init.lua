@@ -1,6 +1,6 @@
 -- capl: what `require "capl"` gives, and the global capl of recipes.
 --
--- Tensors and their settings are here; layers in capl.nn, optimisers in capl.optim, data in capl.data.
+-- Tensors and their settings are here; layers in capl.nn, optimizers in capl.optim, data in capl.data.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,4 +1,4 @@
--- parameters.lua: all parameters of an optimiser, group by group; each is in one of them.
+-- parameters.lua: all parameters of an optimizer, group by group; each is in one of them.
 -- SPDX-License-Identifier: Apache-2.0
 local function parameters(optimizer)
   local out = {}

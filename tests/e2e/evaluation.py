@@ -9,7 +9,7 @@ from program import capl, check, in_empty_folder
 from small import metrics, read_json
 
 RECIPE = """--- capl: 1
--- A small recogniser of files, for tests.
+-- A small recognizer of files, for tests.
 local p = capl.params {steps = 36, val = "val", seed = 41, products = "fp32"}
 local function loader(role, folder)
   local source = data.folder(folder, {charset = "0O1", length = 2, width = 48, height = 24})

@@ -69,7 +69,7 @@ def prompt():
     check("did you mean nn.Conv2d?" in ask("?nn.Conv2x"), "an unknown name is answered with the nearest")
     check("all_gather" in ask("?world") and "step" in ask("?opt"), "an object is answered with its methods")
     check("2-d convolution" in ask("?capl.op.conv2d"), "ops have their pages")
-    check("Stays when" in ask("?x:keep") and "optimiser" in ask("?optim"), "methods that C gives and libraries, too")
+    check("Stays when" in ask("?x:keep") and "optimizer" in ask("?optim"), "methods that C gives and libraries, too")
     check("names that contain it" not in ask("?") and "?nn " in ask("?"), "? alone lists the topics")
 
 

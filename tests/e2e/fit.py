@@ -81,7 +81,7 @@ def time_box():
     check(result["evaluations"] == ran and f"; {ran} evaluation" in out, "the end says how many evaluations ran", out)
 
 
-def initialised_twice():
+def initialized_twice():
     with open("small.lua", encoding="utf-8") as file:
         text = file.read()
     with open("twice.lua", "w", encoding="utf-8") as file:
@@ -111,7 +111,7 @@ def main():
     files()
     same_again()
     time_box()
-    initialised_twice()
+    initialized_twice()
     not_finite()
     other_modes()
 

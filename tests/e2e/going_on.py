@@ -62,13 +62,13 @@ def time_box():
 
 
 def changed_since():
-    edit(lambda text: text.replace("-- A small recogniser", "-- A very small recogniser"))
+    edit(lambda text: text.replace("-- A small recognizer", "-- A very small recognizer"))
     shutil.rmtree("runs/small-2")
     refused(["small.lua", "--resume", "--steps=40"], "would not be bit-exact",
             "recipe: its text has changed", "hint: --inexact allows it")
     status, out, err = capl("small.lua", "--resume", "--steps=32", "--inexact")
     check(status == 0 and "resume, inexact: recipe: its text has changed" in out, "--inexact goes on", out + err)
-    edit(lambda text: text.replace("-- A very small recogniser", "-- A small recogniser"))
+    edit(lambda text: text.replace("-- A very small recognizer", "-- A small recognizer"))
     before = dict(os.environ)
     os.environ["CAPL_ASSUME"] = "isa=portable"
     refused(["small.lua", "--resume", "--steps=40"], "instruction set: portable, was ")

@@ -97,7 +97,7 @@ def settings_in_force():
     check(origins == {"ema": "recipe", "top_k": "recipe", "keep": "default", "overfit": "default", "tensorboard": "auto",
                       "monitor_every": "default"}, "train.fit's own settings", str(found["loop"]))
     check(found["loop"]["overfit"]["value"] is False and found["loop"]["ema"]["value"] == {"decay": 0.8, "every": 2}, "and values", str(found["loop"]))
-    check(found["optimizers"][0]["options"]["eps"] == {"value": 1e-8, "origin": "default"}, "and the optimiser's", str(found["optimizers"]))
+    check(found["optimizers"][0]["options"]["eps"] == {"value": 1e-8, "origin": "default"}, "and the optimizer's", str(found["optimizers"]))
     settings = found["settings"]
     check(settings["lr"]["origin"] == "recipe" and settings["quiet"]["origin"] == "default", "what the recipe does not name is a default", str(settings))
 

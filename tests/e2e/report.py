@@ -121,7 +121,7 @@ def weights_without_averages():
 
 
 def settings_of_the_loop():
-    """What train.fit and the optimisers use stands beside the settings of the recipe; what is off by itself does not."""
+    """What train.fit and the optimizers use stands beside the settings of the recipe; what is off by itself does not."""
     loop = {"ema": {"value": 0.9, "origin": "recipe"}, "keep": {"value": "best", "origin": "default"}, "overfit": {"value": False, "origin": "default"}}
     rates = [{"name": "AdamW", "options": {"eps": {"value": 1e-8, "origin": "default"}}}, 7]
     for name, decay in (("a", 0.9), ("b", 0.99)):

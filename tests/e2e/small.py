@@ -1,4 +1,4 @@
-"""A small recogniser that train.fit trains in a second, and readers of what it leaves; shared by the tests of train.fit.
+"""A small recognizer that train.fit trains in a second, and readers of what it leaves; shared by the tests of train.fit.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -8,7 +8,7 @@ import os
 from program import check
 
 RECIPE = """--- capl: 1
--- A small recogniser for tests.
+-- A small recognizer for tests.
 local p = capl.params {
   steps = "auto", -- training steps
   max_time = "none", -- or a time box

@@ -110,7 +110,7 @@ describe("a step that is not finite", function()
     assert.matches("first not finite: op sqrt in the forward pass", text, 1, true)
   end)
 
-  it("is skipped by the clipping optimiser as ever", function()
+  it("is skipped by the clipping optimizer as ever", function()
     local text = loop{optimizer = function(model) return optim.SGD(model:parameters(), {lr = 0.1, clip_norm = 1}) end,
       loss = function(y, batch) return batch.count == 4 and (y * 0):sqrt():mean() end, steps = 2, spoil = function(step)
         if step == 2 then error("it went on", 0) end
@@ -119,7 +119,7 @@ describe("a step that is not finite", function()
   end)
 end)
 
-describe("the guard of an optimiser", function()
+describe("the guard of an optimizer", function()
   it("leaves a step out that is not finite, for all of joined ones", function()
     local a, b = capl.ones(2, {requires_grad = true}), capl.ones(2, {requires_grad = true})
     local opt = optim.join{optim.SGD({a}, {lr = 0.5}), optim.SGD({b}, {lr = 0.5})}

@@ -13,7 +13,7 @@ local function has(text, ...)
   assert.is_truthy(message:find(text, 1, true), message)
 end
 
-describe("normalisation within a sample", function()
+describe("normalization within a sample", function()
   it("gives rows of mean 0 and variance 1", function()
     local y = nn.LayerNorm(16)(capl.randn(4, 16) * 5 + 3)
     assert.is_true(y:mean(2):abs():amax():item() < 1e-5)

@@ -119,7 +119,7 @@ describe("a captured step equals the plain one", function()
       between = function(i, _, opt) opt:set_lr(0.01 / i) end})
   end)
 
-  it("when the state of model and optimiser is replaced between steps", function()
+  it("when the state of model and optimizer is replaced between steps", function()
     local saved
     equals_plain(9, {between = function(i, model, opt)
       if i == 3 then
@@ -171,7 +171,7 @@ describe("capl.capture", function()
     assert.same({3, records and 3 or 0}, {state.kinds, state.captured})
   end)
 
-  it("follows settings of layers and optimisers that change between calls", function()
+  it("follows settings of layers and optimizers that change between calls", function()
     equals_plain(16, {between = function(i, model, opt)
       if i % 3 == 0 then model[8].p = 0.1 + i / 100 end
       if i == 8 then opt.groups[1].weight_decay = 0.3 end

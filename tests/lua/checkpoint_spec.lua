@@ -170,7 +170,7 @@ describe("train.Checkpoint", function()
     end
   end)
 
-  it("goes on with joined optimisers, clipping, schedules and a loss scale", function()
+  it("goes on with joined optimizers, clipping, schedules and a loss scale", function()
     local function joined()
       local o = build()
       local matrices, others = {}, {}

@@ -71,7 +71,7 @@ describe("layers of sequences", function()
     assert.truthy(text:find("weight expects 4 input channels, x has 3", 1, true), text)
   end)
 
-  it("pool and normalise", function()
+  it("pool and normalize", function()
     local x = capl.tensor{{{1, 5, 2, 4, 3}}}
     assert.same({{{5, 4}}}, nn.MaxPool1d(2)(x):tolist())
     assert.same({{{5, 4, 3}}}, nn.MaxPool1d(2, {ceil_mode = true})(x):tolist())

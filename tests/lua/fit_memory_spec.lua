@@ -113,7 +113,7 @@ describe("a batch that does not fit", function()
     assert.matches("train.fit: a batch of %d+ does not fit", text)
   end)
 
-  it("leaves the optimiser between no two steps", function()
+  it("leaves the optimizer between no two steps", function()
     local o = job{on_oom = "split", steps = 1}
     local counted = 0
     local former = o.optimizer.update

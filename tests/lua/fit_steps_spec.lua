@@ -69,7 +69,7 @@ describe("accumulate", function()
   end)
 end)
 
--- The gradients of one step of each of two optimisers, as lengths of what the weights move with rate 1.
+-- The gradients of one step of each of two optimizers, as lengths of what the weights move with rate 1.
 local function moves(make, options)
   local a, b = capl.zeros{2}:requires_grad_(), capl.zeros{1}:requires_grad_()
   local opt = make(a, b, options)
@@ -121,7 +121,7 @@ describe("clipping", function()
       new(function() return optim.SGD({p}, {lr = 1, clip_norm = 1, clip_value = 1}) end), 1, true)
     assert.matches("clip_norm must be a number from 0 (off) on, got -1",
       new(function() return optim.SGD({p}, {lr = 1, clip_norm = -1}) end), 1, true)
-    assert.matches("optimiser 1 clips by itself", new(function()
+    assert.matches("optimizer 1 clips by itself", new(function()
       return optim.join({optim.SGD({p}, {lr = 1, clip_norm = 1})}, {clip_norm = 2})
     end), 1, true)
     local o = job{clip_norm = 2}
@@ -159,7 +159,7 @@ describe("lr_rule", function()
 end)
 
 describe("schedule.plateau", function()
-  it("is told the figures of val, also inside a warm-up, and its state goes with the optimiser's", function()
+  it("is told the figures of val, also inside a warm-up, and its state goes with the optimizer's", function()
     local function make()
       local o = job{val = loader("val", 6), steps = 12, eval_every = 1}
       o.optimizer = optim.SGD(o.model:parameters(), {lr = optim.schedule.warmup(

@@ -37,7 +37,7 @@ describe("data.loader on a GPU", function()
     ["plain"] = {},
     ["augmented"] = {augment = {rotate = 15, shear = 5, noise = 8, contrast = 0.2, invert = 0.5}},
     ["of colours in 16 bits"] = {channels = 3, dtype = "bf16", normalize = "unit", augment = {rotate = 15, fill = 200}},
-    ["of colours, each normalised"] = {channels = 3, dtype = "f16",
+    ["of colours, each normalized"] = {channels = 3, dtype = "f16",
     normalize = {mean = {0.4, 0.5, 0.6}, std = {0.2, 0.3, 0.4}}},
     ["bent and mixed"] = {mixes = true, augment = {elastic = {1, 3}, gamma = {0.5, 2}, mixup = {alpha = 0.4, p = 0.7}}},
     ["as levels"] = {dtype = "u8", augment = {scale = 0.3, translate_x = 0.2}},

@@ -78,7 +78,7 @@ describe("data.loader", function()
     end
   end)
 
-  it("normalises as asked", function()
+  it("normalizes as asked", function()
     local unit = loader{normalize = "unit"}:epoch(1)().image
     assert.is_true(unit:amax():item() <= 1 and unit:amin():item() >= 0)
     local standard = loader{normalize = "standardize"}:epoch(1)().image

@@ -142,7 +142,7 @@ describe("train.draw_schedule", function()
   before_each(function() path = os.tmpname() end)
   after_each(function() os.remove(path) end)
 
-  it("draws the rate of each group as the optimiser will find it", function()
+  it("draws the rate of each group as the optimizer will find it", function()
     local model = nn.Linear(2, 2)
     local lr = optim.schedule.warmup_cosine {lr = 1, warmup = 10, total = "run"}
     local opt = optim.AdamW({{params = {model.weight}, lr = lr}, {params = {model.bias}, lr = 0.5}}, {lr = lr})

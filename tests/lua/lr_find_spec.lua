@@ -21,7 +21,7 @@ end
 
 local function loss_of(y, batch) return nn.cross_entropy(y, batch.target:view(-1)) end
 
--- A model, an optimiser with two rates of which one is a schedule, and a loader that has begun.
+-- A model, an optimizer with two rates of which one is a schedule, and a loader that has begun.
 local function job(changes)
   local model = model_of()
   local weights, rest = {}, {}
@@ -52,7 +52,7 @@ local function train_some(o, steps)
 end
 
 describe("train.lr_find", function()
-  it("leaves weights, statistics, optimisers, random numbers and the loader as they were, to the bit", function()
+  it("leaves weights, statistics, optimizers, random numbers and the loader as they were, to the bit", function()
     local function figures(find)
       local o = job()
       train_some(o, 2)

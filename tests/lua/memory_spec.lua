@@ -184,7 +184,7 @@ describe("capl.scope", function()
     assert.is_true(x:is_released())
   end)
 
-  it("leaves parameters and optimiser state alone", function()
+  it("leaves parameters and optimizer state alone", function()
     local model, opt
     for _ = 1, 3 do
       capl.scope(function()

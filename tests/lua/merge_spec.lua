@@ -161,7 +161,7 @@ describe("an evaluation of several ranks", function()
       end)
       same_on_all(function(rank, size)
         return dense(4), part({image = image, points = capl.tensor(points, {dtype = "f32"})}, rank, size),
-          {meter = "localisation"}
+          {meter = "localization"}
       end)
       same_on_all(function(rank, size)
         capl.manual_seed(5)

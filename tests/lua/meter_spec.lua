@@ -46,7 +46,7 @@ describe("a text meter", function()
       meter:count(texts[1], texts[2])
     end
     local r = meter:result()
-    assert.is_true(close({sum / 200, share / 200, sum / chars}, {r.edit_distance, r.edit_distance_normalised, r.cer},
+    assert.is_true(close({sum / 200, share / 200, sum / chars}, {r.edit_distance, r.edit_distance_normalized, r.cer},
       1e-12))
   end)
 
@@ -261,12 +261,12 @@ describe("a segmentation meter", function()
   end)
 end)
 
-describe("a localisation meter", function()
+describe("a localization meter", function()
   local truth = capl.tensor({{{0, 0, 1}, {10, 10, 1}}, {{5, 5, 1}, {9, 9, 0}}})
   local output = capl.tensor({{3, 4, 10, 11}, {5, 5, 0, 0}}) -- off by 5 and 1; 0 and one that cannot be seen
 
   it("measures the points that can be seen", function()
-    local meter = train.LocalisationMeter{names = {"gap", "piece"}}
+    local meter = train.LocalizationMeter{names = {"gap", "piece"}}
     meter:add(output, {points = truth})
     local r = meter:result()
     assert.is_true(close({2, 3, 6 / 3, math.sqrt(26 / 3), 2 / 3, 1}, {r.n, r.points, r.mae, r.rmse, r.hit_2, r.hit_5},
@@ -280,18 +280,18 @@ describe("a localisation meter", function()
   end)
 
   it("measures otherwise when it is told, and chooses by another figure", function()
-    local meter = train.LocalisationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
+    local meter = train.LocalizationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
     meter:add(output:narrow(2, 3, 2), {points = truth})
     local r = meter:result()
     assert.same({1, 1, 1, "max", "hit_1"}, {r.points, r.mae, r.hit_1, meter.better, meter.main})
-    assert.equal("min", train.LocalisationMeter{}.better)
-    assert.matches("unknown main 'hit_3'", error_text(function() return (train.LocalisationMeter{main = "hit_3"}) end),
+    assert.equal("min", train.LocalizationMeter{}.better)
+    assert.matches("unknown main 'hit_3'", error_text(function() return (train.LocalizationMeter{main = "hit_3"}) end),
       1, true)
   end)
 
   it("refuses more points than the samples have", function()
     assert.matches("the model gives 3 points, the samples have 2",
-      error_text(function() train.LocalisationMeter{}:add(capl.zeros(2, 6), {points = truth}) end), 1, true)
+      error_text(function() train.LocalizationMeter{}:add(capl.zeros(2, 6), {points = truth}) end), 1, true)
   end)
 end)
 

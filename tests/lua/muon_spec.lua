@@ -1,4 +1,4 @@
--- muon_spec.lua: Muon's directions are orthogonal, and joined optimisers step as one.
+-- muon_spec.lua: Muon's directions are orthogonal, and joined optimizers step as one.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -79,7 +79,7 @@ describe("Muon", function()
   end)
 end)
 
-describe("joined optimisers", function()
+describe("joined optimizers", function()
   it("step as one, each with its own rule", function()
     local a, b = leaf(2, 2), leaf(2)
     local alone = b:detach():clone():requires_grad_()
@@ -106,14 +106,14 @@ describe("joined optimisers", function()
     other:load_state_dict(joined:state_dict())
     assert.equal(1, other.steps)
     assert.is_truthy(error_text(function() other:load_state_dict({optimizers = {}}) end):find(
-      "the state is of 0 optimisers, there are 1", 1, true))
+      "the state is of 0 optimizers, there are 1", 1, true))
   end)
 
   it("name what they cannot join", function()
     local p = leaf(2)
-    assert.equal("LINE: optim.join: the list of optimisers is empty",
+    assert.equal("LINE: optim.join: the list of optimizers is empty",
       error_text(function() local o = optim.join{} return o end))
-    assert.equal("LINE: optim.join: entry 1 is a number, not an optimiser",
+    assert.equal("LINE: optim.join: entry 1 is a number, not an optimizer",
       error_text(function() local o = optim.join{1} return o end))
     assert.equal("LINE: optim.join: a parameter is in optimizers 1 and 2",
       error_text(function() local o = optim.join{optim.SGD({p}, {lr = 1}), optim.SGD({p}, {lr = 1})} return o end))

@@ -1,4 +1,4 @@
--- Optimisers and schedules: groups, options, clipping, state, scheduled rates.
+-- Optimizers and schedules: groups, options, clipping, state, scheduled rates.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -15,7 +15,7 @@ local function step_with(opt, params, g)
   opt:backward_step(loss)
 end
 
-describe("optimisers", function()
+describe("optimizers", function()
   it("reduce a loss", function()
     for _, name in ipairs{"SGD", "Adam", "AdamW", "RMSprop"} do
       capl.manual_seed(1)
@@ -204,7 +204,7 @@ describe("optimisers", function()
     end
     local opt = optim.SGD({leaf(1)}, {lr = 1})
     assert.truthy(error_text(function() opt:load_state_dict{groups = {}, state = {}, steps = 0} end):find(
-      "the state has 0 groups and 0 parameters, the optimiser 1 and 1", 1, true))
+      "the state has 0 groups and 0 parameters, the optimizer 1 and 1", 1, true))
   end)
 
   it("tell hooks when a step has ended", function()
@@ -243,7 +243,7 @@ describe("schedules", function()
     assert.equal("step(gamma = 0.1, lr = 1, step_size = 10)", tostring(s.step{lr = 1, step_size = 10}))
   end)
 
-  it("drive an optimiser", function()
+  it("drive an optimizer", function()
     local p = leaf(0)
     local opt = optim.SGD({p}, {lr = optim.schedule.step{lr = 1, step_size = 2, gamma = 0.1}})
     local rates = {}

@@ -42,7 +42,7 @@ local function casts(fn, ...)
   return capl.counters().weight_casts - before
 end
 
-local optimisers = {
+local optimizers = {
   SGD = function(p) return optim.SGD(p, {lr = 0.1}) end,
   ["SGD with momentum"] = function(p) return optim.SGD(p, {lr = 0.1, momentum = 0.9, nesterov = true}) end,
   Adam = function(p) return optim.Adam(p, {lr = 0.01}) end,
@@ -69,7 +69,7 @@ for _, precision in ipairs(records and {"bf16", "fp16"} or {"bf16"}) do
       assert.equal(0, casts(output_of, frozen, precision))
     end)
 
-    for name, make in pairs(optimisers) do
+    for name, make in pairs(optimizers) do
       it("are written by the steps of " .. name, function()
         local model = net()
         local opt = make(model:parameters())
@@ -138,7 +138,7 @@ local function captured_equals_plain(between, make, precision)
   local results = {}
   for _, captured in ipairs{false, true} do
     local model = net()
-    local opt = (make or optimisers.Adam)(model:parameters())
+    local opt = (make or optimizers.Adam)(model:parameters())
     local function step(x)
       local loss = capl.autocast(precision, function() return nn.cross_entropy(model(x), label) end)
       opt:backward_step(loss)
@@ -209,7 +209,7 @@ describe("a captured step", function()
   it("skips steps whose gradients are not finite", function()
     captured_equals_plain(function(i, model)
       if i == 4 or i == 6 then model[8].bias:fill_(i == 4 and 0 / 0 or 0) end
-    end, optimisers.AdamW)
+    end, optimizers.AdamW)
   end)
 end)
 

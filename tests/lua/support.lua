@@ -13,7 +13,7 @@ end
 
 --- Bytes held after everything unreachable has been collected.
 function support.live_bytes()
-  for _ = 1, 3 do collectgarbage() end -- what a finaliser lets go is found in the round after
+  for _ = 1, 3 do collectgarbage() end -- what a finalizer lets go is found in the round after
   return capl.memory().live
 end
 

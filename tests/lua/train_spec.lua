@@ -87,7 +87,7 @@ describe("schedules over a run", function()
     assert.is_true(close(0.1, warm:lr(0, 0)))
   end)
 
-  it("drive an optimiser in a custom training loop", function()
+  it("drive an optimizer in a custom training loop", function()
     local p = capl.tensor({1}, {requires_grad = true})
     local opt = optim.SGD({p}, {lr = optim.schedule.cosine{lr = 1, T_max = "run"}})
     local rates = {}
@@ -217,7 +217,7 @@ describe("train.fit", function()
   end)
 
   it("refuses what it does not know, and names what is missing", function()
-    assert.equal("LINE: train.fit: unknown option 'optimiser'; did you mean 'optimizer'?", fit_error{optimiser = 1})
+    assert.equal("LINE: train.fit: unknown option 'optimizer'; did you mean 'optimizer'?", fit_error{optimizer = 1})
     assert.equal("LINE: train.fit: unknown option 'max_tine'; did you mean 'max_time'?", fit_error{max_tine = "5m"})
     for key, home in pairs{patience = "it belongs to early_stop = {patience = …} of train.fit",
       batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer",

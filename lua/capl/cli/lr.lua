@@ -47,7 +47,7 @@ local function listen(run, sweeps)
   return seen
 end
 
--- One line per optimiser or group whose rate differs from the first one's.
+-- One line per optimizer or group whose rate differs from the first one's.
 local function advice(run, seen, result)
   local lines = {}
   for i, s in ipairs(lr_find.settings_of(run.settings, seen.optimizer, seen.peaks, result.factor)) do

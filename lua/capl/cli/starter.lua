@@ -1,6 +1,6 @@
 -- starter.lua: the recipes that `capl new` writes: one for drawn captchas, one for a folder of images.
 --
--- Each is a whole experiment that runs as it is, with one network, one optimiser and few settings: to be read and
+-- Each is a whole experiment that runs as it is, with one network, one optimizer and few settings: to be read and
 -- changed. @NAME@ is the recipe's name, @FILE@ its file, @DATA@ the images, @CHECK@ the version of the recipe language.
 -- SPDX-License-Identifier: Apache-2.0
 local starter = {}

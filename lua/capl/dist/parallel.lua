@@ -1,6 +1,6 @@
 -- parallel.lua: one model on several ranks: weights that begin alike, gradients averaged while they are made.
 --
--- Optimisers call it in a world of more than one rank, through dist.parallel. Each keeps its gradients in flat pieces
+-- Optimizers call it in a world of more than one rank, through dist.parallel. Each keeps its gradients in flat pieces
 -- (engine/dist/buckets.c). opt:backward_step sends them during its backward pass; gradients of earlier loss:backward
 -- and opt:backward calls stay here until the step and travel once with the rest. opt:step without it sends all at once.
 -- SPDX-License-Identifier: Apache-2.0
@@ -16,7 +16,7 @@ local parallel = {}
 
 local MB = 1e6
 local settings = {bucket_mb = 25, first_bucket_mb = 1}
-local states = setmetatable({}, {__mode = "k"}) -- optimiser -> {buckets, order = of the parameters, names}
+local states = setmetatable({}, {__mode = "k"}) -- optimizer -> {buckets, order = of the parameters, names}
 local spent = {steps = 0, busy = 0, waited = 0} -- of the exchange of gradients
 local world -- of more than one rank
 
@@ -74,7 +74,7 @@ local function rebuild(opt, state)
   make_buckets(opt, state)
 end
 
--- The pieces of an optimiser, made anew when its parameters were exchanged, frozen or let go.
+-- The pieces of an optimizer, made anew when its parameters were exchanged, frozen or let go.
 local function buckets_of(opt)
   local state = states[opt]
   if not state then
@@ -181,7 +181,7 @@ function parallel.finish(opt)
   end
 end
 
---- Averages the gradients of an optimiser now; its next step does not do it again.
+--- Averages the gradients of an optimizer now; its next step does not do it again.
 function parallel.average(opt)
   if takes_part(opt) and not (states[opt] and states[opt].averaged) then average(opt).averaged = true end
 end
@@ -202,10 +202,10 @@ end
 
 -- ---- the beginning ----
 
-local attached = setmetatable({}, {__mode = "k"}) -- optimiser -> number, in the order in which they were made
+local attached = setmetatable({}, {__mode = "k"}) -- optimizer -> number, in the order in which they were made
 local n_attached = 0
 
---- Optimisers that step by themselves, in the order in which they were made.
+--- Optimizers that step by themselves, in the order in which they were made.
 function parallel.optimizers()
   local out = {}
   for opt in pairs(attached) do out[#out + 1] = opt end
@@ -213,7 +213,7 @@ function parallel.optimizers()
   return out
 end
 
---- Called by a new optimiser: what it trains begins as it is on rank 0.
+--- Called by a new optimizer: what it trains begins as it is on rank 0.
 function parallel.attach(opt)
   if not takes_part(opt) then return end
   n_attached = n_attached + 1
@@ -235,7 +235,7 @@ end
 local replicate_spec = {{"bucket_mb", "number"}, {"first_bucket_mb", "number"}}
 
 --- The seeds' name for training one model on several GPUs. Nothing is wrapped: in a world of more than one rank every
--- optimiser averages its gradients by itself; this shares the weights and buffers of rank 0 now, and sets the size of
+-- optimizer averages its gradients by itself; this shares the weights and buffers of rank 0 now, and sets the size of
 -- the pieces.
 -- in   model; opts bucket_mb = 25 (of gradients that travel together), first_bucket_mb = 1 (the first ones, sent early)
 -- out  the model
@@ -252,7 +252,7 @@ function parallel.replicate(model, opts)
   return model
 end
 
---- Figures of the pieces of all optimisers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass
+--- Figures of the pieces of all optimizers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass
 -- went on.
 function parallel.figures()
   local out = {pieces = 0, leaves = 0, bytes = 0, sent = 0, early = 0}

@@ -92,7 +92,7 @@ local function file_of(module)
     .. ".lua"
 end
 
--- The list that a class reads its arguments by: optimisers keep it, constructors show it when they are called.
+-- The list that a class reads its arguments by: optimizers keep it, constructors show it when they are called.
 local function spec_of(record, value)
   if type(value) ~= "table" then return nil end
   return own(value, "spec") or record.kind == "class" and check.list_of(value) or nil

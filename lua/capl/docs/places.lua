@@ -10,7 +10,7 @@ local places = {}
 places.libraries = {
   {name = "nn", module = "nn", about = "layers, losses, and classes for networks of your own"},
   {name = "capl", module = "init", also = {"tensor", "docs.native"}, about = "tensors, settings, the run"},
-  {name = "optim", module = "optim", also = {"optim.algorithms"}, about = "optimisers"},
+  {name = "optim", module = "optim", also = {"optim.algorithms"}, about = "optimizers"},
   {name = "data", module = "data",
   about = "where batches come from: generated captchas, files, tensors, and the loader"},
   {name = "train", module = "train", about = "train.fit, and its parts for custom training loops"},
@@ -31,7 +31,7 @@ places.objects = {
   {name = "module", says = "model", modules = {"nn.module"}, class = "Module", all = true,
   about = "what every layer and network can do"},
   {name = "optimizer", says = "opt", modules = {"optim.optimizer"}, class = "Optimizer", all = true,
-  about = "what every optimiser can do"},
+  about = "what every optimizer can do"},
   {name = "loader", modules = {"data.loader"}, class = "Loader", all = true,
   about = "batches of a source: what data.loader gives"},
   {name = "source", modules = {"data"}, class = "Source", all = true,
@@ -61,8 +61,8 @@ places.objects = {
   about = "what train.TextMeter gives, and train.evaluate for texts"},
   {name = "segmentation_meter", modules = {"meter.segmentation"}, class = "Segmentation",
   about = "what train.SegmentationMeter gives"},
-  {name = "localisation_meter", modules = {"meter.localisation"}, class = "Localisation",
-  about = "what train.LocalisationMeter gives"},
+  {name = "localization_meter", modules = {"meter.localization"}, class = "Localization",
+  about = "what train.LocalizationMeter gives"},
   {name = "regression_meter", modules = {"meter.regression"}, class = "Regression",
   about = "what train.RegressionMeter gives"},
 }

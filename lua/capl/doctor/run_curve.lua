@@ -37,7 +37,7 @@ local function losses(points)
   return out
 end
 
--- Whether train.fit or an optimiser held the gradients: the files of a run tell what train.fit did, its recipe the
+-- Whether train.fit or an optimizer held the gradients: the files of a run tell what train.fit did, its recipe the
 -- rest.
 local function was_clipped(ctx)
   for _, key in ipairs{"clip_norm", "clip_value"} do

@@ -17,7 +17,7 @@ local meter = {}
 
 -- Each kind, and the field of a batch that it reads.
 local kinds = {
-  {name = "text", field = "target"}, {name = "segmentation", field = "mask"}, {name = "localisation", field = "points"},
+  {name = "text", field = "target"}, {name = "segmentation", field = "mask"}, {name = "localization", field = "points"},
   {name = "regression", field = "value"},
 }
 

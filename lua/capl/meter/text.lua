@@ -1,4 +1,4 @@
--- text.lua: counts what a recogniser reads right, and says how sure the count is.
+-- text.lua: counts what a recognizer reads right, and says how sure the count is.
 --
 -- A character of a reading as long as the truth is right when it stands at its place; of a shorter or longer one, when
 -- it does in the alignment with the fewest edits. What was read as what is always counted in that alignment, so that
@@ -22,7 +22,7 @@ local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
 local Text = {
   kind = "text", main = "exact", better = "max",
   -- in which other figures are better
-  ways = {chars = "max", edit_distance = "min", edit_distance_normalised = "min", cer = "min"},
+  ways = {chars = "max", edit_distance = "min", edit_distance_normalized = "min", cer = "min"},
 }
 Text.__index = Text
 
@@ -437,7 +437,7 @@ end
 -- out  role: of the loader that train.evaluate has read; n; exact, low, high: share of samples read without a mistake
 --      and its 95 % interval; chars, chars_low, chars_high: share of characters read right; positions: the same by
 --      place; edit_distance: characters to exchange, leave out or put in for a text, on the mean;
---      edit_distance_normalised: of each text, as a share of the longer of reading and truth; cer: all edits over all
+--      edit_distance_normalized: of each text, as a share of the longer of reading and truth; cer: all edits over all
 --      characters of the truth; confusions: the ten most frequent; confidence: mean, when it was given; merged: {sets,
 --      exact, low, high} with look-alikes counted as one, if there are any; blanks: of CTC readings, the share of time
 --      steps that are blank
@@ -448,7 +448,7 @@ function Text:result()
   local n = math.max(self.n, 1)
   local out = {
     role = self.role, n = self.n, exact = exact, low = low, high = high, chars = chars, chars_low = chars_low,
-    chars_high = chars_high, edit_distance = self.edits / n, edit_distance_normalised = self.share / n,
+    chars_high = chars_high, edit_distance = self.edits / n, edit_distance_normalized = self.share / n,
     cer = self.edits / math.max(self.chars, 1), positions = self:positions(), confusions = self:confusions(10),
     confidence = self.confident > 0 and self.confidence / self.confident or nil,
     blanks = self.steps > 0 and self.blanks / self.steps or nil,
@@ -516,7 +516,7 @@ function Text:lines()
   add("look-alikes", self:merged_line())
   add("by position", self:position_line())
   add("by length", self:length_line())
-  add("edit distance", ("%.4f a text, %.2f %% of its length"):format(r.edit_distance, 100 * r.edit_distance_normalised))
+  add("edit distance", ("%.4f a text, %.2f %% of its length"):format(r.edit_distance, 100 * r.edit_distance_normalized))
   add("confidence", r.confidence and ("mean %.1f %%"):format(100 * r.confidence))
   add("mistakes", self:confusion_line())
   return out

@@ -1,4 +1,4 @@
--- batchnorm.lua: batch normalisation over images or vectors.
+-- batchnorm.lua: batch normalization over images or vectors.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -53,7 +53,7 @@ end
 
 function BatchNorm:extra() return tostring(self.num_features) end
 
---- Batch normalisation of images, per channel.
+--- Batch normalization of images, per channel.
 -- in   x (N, C, H, W)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
 -- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
@@ -75,7 +75,7 @@ function BatchNorm2d:forward(x)
   return y
 end
 
---- Batch normalisation of vectors (N, C) or sequences (N, C, L); otherwise as nn.BatchNorm2d.
+--- Batch normalization of vectors (N, C) or sequences (N, C, L); otherwise as nn.BatchNorm2d.
 -- eg   nn.BatchNorm1d(3)(capl.zeros(2, 3)):size(2)  --> 3
 local BatchNorm1d = classes.class("BatchNorm1d", BatchNorm)
 BatchNorm1d.pure = true

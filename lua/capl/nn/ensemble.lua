@@ -253,7 +253,7 @@ local function check_rates(self, fname, rates)
   end
 end
 
--- The parameters of the ensemble that an optimiser trains.
+-- The parameters of the ensemble that an optimizer trains.
 local function trained_by(self, opt)
   local own, out = {}, {}
   for _, p in ipairs(self:parameters()) do own[p] = true end
@@ -274,14 +274,14 @@ local function shorten(parameters, former, shares)
   end
 end
 
---- Model k learns with shares[k] times the optimiser's rate, schedule included; shares are at most 1.
--- in   opt: one optimiser (SGD, Adam, AdamW, RMSprop) over ensemble:parameters(); shares: n numbers
--- errs value: other numbers of shares, an optimiser without these parameters, clip_norm (a norm is common to all
+--- Model k learns with shares[k] times the optimizer's rate, schedule included; shares are at most 1.
+-- in   opt: one optimizer (SGD, Adam, AdamW, RMSprop) over ensemble:parameters(); shares: n numbers
+-- errs value: other numbers of shares, an optimizer without these parameters, clip_norm (a norm is common to all
 --      models)
 function Ensemble:scale_lr(opt, shares)
   check_rates(self, "scale_lr", shares)
   local parameters = type(opt) == "table" and trained_by(self, opt) or {}
-  if #parameters == 0 then check.bad(1, "scale_lr", "an optimiser over ensemble:parameters() expected") end
+  if #parameters == 0 then check.bad(1, "scale_lr", "an optimizer over ensemble:parameters() expected") end
   if opt.name:find("Muon", 1, true) then check.bad(1, "scale_lr", "Muon would take the models for rows of one matrix")
     end
   if opt.clip_norm > 0 then check.bad(1, "scale_lr", "clip_norm is over the gradients of all models together") end
@@ -302,7 +302,7 @@ function Ensemble:scale_lr(opt, shares)
   end
 end
 
---- Model k learns with rates[k]; the optimiser's own rate becomes the largest of them.
+--- Model k learns with rates[k]; the optimizer's own rate becomes the largest of them.
 function Ensemble:set_lr(opt, rates)
   check_rates(self, "set_lr", rates)
   local most, shares = math.max(unpack(rates)), {}

@@ -1,4 +1,4 @@
--- layernorm.lua: normalisation within each sample: layer, RMS, group and instance norm.
+-- layernorm.lua: normalization within each sample: layer, RMS, group and instance norm.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -60,7 +60,7 @@ local function shape_text(self)
   return table.concat(self.normalized_shape, "x") .. (self.weight and "" or ", no weight")
 end
 
---- Layer normalisation: every row of the last dims has mean 0 and variance 1, then weight and bias.
+--- Layer normalization: every row of the last dims has mean 0 and variance 1, then weight and bias.
 -- in   x (…, normalized_shape)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias
 -- opts nn.LayerNorm(normalized_shape, {eps = 1e-5, elementwise_affine = true, bias = true}); normalized_shape: a number
@@ -84,7 +84,7 @@ function LayerNorm:forward(x)
   return y
 end
 
---- Root mean square normalisation: y = x / sqrt(mean of x^2 + eps) * weight over the last dims.
+--- Root mean square normalization: y = x / sqrt(mean of x^2 + eps) * weight over the last dims.
 -- opts nn.RMSNorm(normalized_shape, {eps = 1.19e-7, elementwise_affine = true})
 -- paper B. Zhang, R. Sennrich: Root mean square layer normalization, 2019
 -- eg   nn.RMSNorm(8)(capl.ones(5, 8)):size(2)  --> 8
@@ -121,7 +121,7 @@ local group_spec = {
   {"eps", "number", default = 1e-5}, {"affine", "boolean", default = true},
 }
 
---- Group normalisation: per image, over the channels of a group and all pixels; the same in training and evaluation.
+--- Group normalization: per image, over the channels of a group and all pixels; the same in training and evaluation.
 -- in   x (N, num_channels, …)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias
 -- opts nn.GroupNorm(num_groups, num_channels, {eps = 1e-5, affine = true}); num_groups divides num_channels
@@ -161,14 +161,14 @@ local instance_spec = {
   {"affine", "boolean", default = false}, {"track_running_stats", "boolean", default = false},
 }
 
---- Instance normalisation: per image and channel; the same in training and evaluation.
+--- Instance normalization: per image and channel; the same in training and evaluation.
 -- in   x (N, num_features, H, W)
 -- opts nn.InstanceNorm2d(num_features, {eps = 1e-5, affine = false}); running statistics are not kept
 -- paper D. Ulyanov, A. Vedaldi, V. Lempitsky: Instance normalization, 2016
 -- eg   nn.InstanceNorm2d(4)(capl.zeros(1, 4, 3, 3)):size(2)  --> 4
 local InstanceNorm2d = class("InstanceNorm2d")
 
---- Instance normalisation of sequences (N, num_features, L); otherwise as nn.InstanceNorm2d.
+--- Instance normalization of sequences (N, num_features, L); otherwise as nn.InstanceNorm2d.
 -- eg   nn.InstanceNorm1d(4)(capl.zeros(1, 4, 3)):size(2)  --> 4
 local InstanceNorm1d = class("InstanceNorm1d")
 
@@ -177,7 +177,7 @@ for new, ndim in pairs{[InstanceNorm2d] = 4, [InstanceNorm1d] = 3} do
     local op = "nn." .. self.__name
     local o = check.arguments(op, instance_spec, ...)
     if o.track_running_stats or o.momentum then
-      check.fail(op, "there are no running statistics: every image is normalised by its own",
+      check.fail(op, "there are no running statistics: every image is normalized by its own",
         "leave track_running_stats and momentum out, or use nn.BatchNorm2d")
     end
     self.num_features, self.eps = o.num_features, o.eps

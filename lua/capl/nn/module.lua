@@ -141,7 +141,7 @@ end
 --- for name, parameter in model:named_parameters() do
 function Module:named_parameters() return iterate(collect(self, "parameter")) end
 
---- List of all parameters, for an optimiser.
+--- List of all parameters, for an optimizer.
 -- eg   #nn.Linear(2, 3):parameters()  --> 2
 function Module:parameters()
   local out = {}
@@ -194,7 +194,7 @@ function Module:requires_grad_(on)
   return self
 end
 
--- Exchanges a tensor for its converted copy; who holds the handle, like an optimiser, sees the new one.
+-- Exchanges a tensor for its converted copy; who holds the handle, like an optimizer, sees the new one.
 local function convert(tensor, what)
   local wanted = tensor.requires_grad
   local new = core.no_grad(tensor.to, tensor, what)

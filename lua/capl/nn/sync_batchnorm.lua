@@ -1,8 +1,8 @@
--- sync_batchnorm.lua: batch normalisation whose batch is that of all ranks.
+-- sync_batchnorm.lua: batch normalization whose batch is that of all ranks.
 --
 -- Forward, ranks tell each other mean, variance and number of their values in one small message; backward, the two sums
 -- that the gradient needs. Ranks may hold different numbers of images. In a world of one it is plain batch
--- normalisation.
+-- normalization.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -61,7 +61,7 @@ local function follow(self, mean, var, total)
   self.running_var:copy_(self.running_var * (1 - m) + var * (total / (total - 1)) * m)
 end
 
-local function normalised(x, weight, bias, mean, var, eps)
+local function normalized(x, weight, bias, mean, var, eps)
   return op.batch_norm(x, weight, bias, mean, var, {eps = eps, training = false})
 end
 
@@ -80,7 +80,7 @@ local function backward(world, held, dy)
   local sums = op.concat({dw, db}, {dim = 1})
   world:all_reduce(sums)
   local slope = held.weight * held.invstd / held.total
-  local through = normalised(held.x, slope * sums:narrow(1, 1, C), slope * sums:narrow(1, C + 1, C), held.mean,
+  local through = normalized(held.x, slope * sums:narrow(1, 1, C), slope * sums:narrow(1, C + 1, C), held.mean,
     held.var, held.eps)
   return dx - through, dw, db
 end
@@ -94,7 +94,7 @@ local function forward(self, world, x)
     held.x, held.weight = x:detach():keep(), weight:detach():keep()
     held.mean, held.var, held.total = of_all(world:all_gather(told(self, x)), x:size(2))
     if not again then follow(self, held.mean, held.var, held.total) end
-    local out, _, invstd = normalised(x, weight, bias, held.mean, held.var, self.eps)
+    local out, _, invstd = normalized(x, weight, bias, held.mean, held.var, self.eps)
     held.invstd = invstd
     for _, name in ipairs{"mean", "var", "total", "invstd"} do held[name]:keep() end
     return out
@@ -111,7 +111,7 @@ end
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
---- Batch normalisation of images (N, C, H, W) over the batches of all ranks together. Names and state are those of
+--- Batch normalization of images (N, C, H, W) over the batches of all ranks together. Names and state are those of
 -- nn.BatchNorm2d; in evaluation it computes that, and in a world of one it is that.
 -- opts nn.SyncBatchNorm(num_features, {eps = 1e-5, momentum = 0.1})
 -- errs value: fewer than 2 values per channel over all ranks

@@ -9,7 +9,7 @@ local clip = {}
 
 local function is_limit(value) return value >= 0 and value < math.huge end
 
---- What opt:set_clip does, of one optimiser or of several joined ones.
+--- What opt:set_clip does, of one optimizer or of several joined ones.
 function clip.set(opt, opts)
   local o = check.options(opt.name .. ": clip", {{"norm", "number", default = 0}, {"value", "number", default = 0}},
     opts)
@@ -47,9 +47,9 @@ local function limit(fname, value)
 end
 
 --- Shortens the gradients of a list of parameters, taken as one vector, to max_norm where they are longer, in place;
--- for custom training loops, between backward and step. Optimisers do it themselves when they are given clip_norm.
+-- for custom training loops, between backward and step. Optimizers do it themselves when they are given clip_norm.
 -- out  their norm before, a tensor of one element on the device: reading it waits
--- errs value: max_norm is not above 0; gradients that are scaled for fp16 belong to an optimiser's own clip_norm
+-- errs value: max_norm is not above 0; gradients that are scaled for fp16 belong to an optimizer's own clip_norm
 local function clip_grad_norm_(parameters, max_norm)
   local grads = gradients_of("clip_grad_norm_", parameters)
   limit("clip_grad_norm_", max_norm)

@@ -1,4 +1,4 @@
--- control.lua: the step control of an optimiser: a vector in device memory in which a step's numbers live.
+-- control.lua: the step control of an optimizer: a vector in device memory in which a step's numbers live.
 --
 -- Whether the gradients are finite, how they are clipped, the loss scale, the rates and the number of the step are read
 -- and written by ops (capl ops step_control), so a step never waits for the host. The host reads them when asked.
@@ -21,7 +21,7 @@ local scale_spec = {
   {"backoff_factor", "number", default = 0.5}, {"growth_interval", "whole", default = 2000},
 }
 
---- Reads the option loss_scale of an optimiser: "auto" (where gradients are f16), "none", or a table: always, with
+--- Reads the option loss_scale of an optimizer: "auto" (where gradients are f16), "none", or a table: always, with
 -- these numbers (names and defaults of PyTorch's GradScaler).
 function Control.read_option(name, given)
   if given == "none" then return {when = "never"} end
@@ -139,7 +139,7 @@ function Control:steps() return self.known_steps or self:read().steps end
 
 -- ---- backward with a loss scale ----
 
--- Whether the gradients of loss are to be scaled. owner: an optimiser or several joined ones.
+-- Whether the gradients of loss are to be scaled. owner: an optimizer or several joined ones.
 local function wants_scale(owner, loss)
   local when = owner.scale.when
   if when == "never" then return false end
@@ -147,7 +147,7 @@ local function wants_scale(owner, loss)
   return core.history_has(loss, "f16")
 end
 
--- The scale of an optimiser that does not scale, where the device has one: a 1 that no launch has to write.
+-- The scale of an optimizer that does not scale, where the device has one: a 1 that no launch has to write.
 local function one_of(owner, loss)
   if not loss.device:match("^cuda") then return nil end
   local control = (owner.optimizers and owner.optimizers[1] or owner):ensure_control()
@@ -165,7 +165,7 @@ local function backward(owner, loss, last)
   if owner.unscaled then
     core.error{code = "state", op = owner.name, path = false,
       message = "some gradients of this step were summed without loss scale, this loss needs one",
-      hint = "compute all parts of a step in one precision, or give loss_scale = {} to the optimiser"}
+      hint = "compute all parts of a step in one precision, or give loss_scale = {} to the optimizer"}
   end
   owner.scaled = true
   local seed = core.no_grad(function() return owner:ensure_control():seed() end)
@@ -173,7 +173,7 @@ local function backward(owner, loss, last)
   loss:backward(seed)
 end
 
---- loss:backward() for the optimiser owner: started from the loss scale where gradients pass through f16. last: the
+--- loss:backward() for the optimizer owner: started from the loss scale where gradients pass through f16. last: the
 -- step
 --- follows, so ranks may begin to average what is complete.
 function Control.backward(owner, loss, last)

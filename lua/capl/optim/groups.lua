@@ -82,12 +82,12 @@ local function key_of(settings, factor)
   return table.concat(parts, " ")
 end
 
---- The parameters of a model in groups for an optimiser: optim.AdamW(optim.groups(model, {…})).
+--- The parameters of a model in groups for an optimizer: optim.AdamW(optim.groups(model, {…})).
 -- in   model
 -- opts lr (number or schedule); layer_decay = 1 (a layer's rate is that of the next one times this; the last has lr);
 --      weight_decay; no_decay = false (true: none for biases and norms, all that has one dimension); rules = list of
 --      {match = a name, pattern with * or list of them, lr_scale = factor or lr = rate, weight_decay = …, any option of
---      the optimiser}: later rules win, factors multiply
+--      the optimizer}: later rules win, factors multiply
 -- out  list of groups {params, lr, …}, in the order of the model; frozen parameters are in them, too
 -- errs value: a rule that no parameter's name fits
 -- eg   #optim.groups(nn.Sequential{nn.Linear(2, 2), nn.Linear(2, 1)}, {lr = 1, layer_decay = 0.5})  --> 2

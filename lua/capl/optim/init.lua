@@ -1,4 +1,4 @@
--- optim: optimisers and learning-rate schedules, with PyTorch's names and formulas.
+-- optim: optimizers and learning-rate schedules, with PyTorch's names and formulas.
 -- SPDX-License-Identifier: Apache-2.0
 local missing = require "missing"
 local optim = require "optim.algorithms"

@@ -1,4 +1,4 @@
--- join.lua: several optimisers as one: each has its own parameters and settings, the step is common.
+-- join.lua: several optimizers as one: each has its own parameters and settings, the step is common.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -42,20 +42,20 @@ local function no_shared_parameters(optimizers)
   end
 end
 
---- Several optimisers that step together, e.g. Muon for the matrices and AdamW for everything else.
--- in   a list of optimisers without common parameters; lr of the whole is that of the first
+--- Several optimizers that step together, e.g. Muon for the matrices and AdamW for everything else.
+-- in   a list of optimizers without common parameters; lr of the whole is that of the first
 -- opts clip_norm = 0 (off): the common length of all gradients; clip_value = 0 (off): each of them;
---      loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimiser: one scale for
+--      loss_scale = "auto" (where gradients pass through fp16), "none", or a table as of any optimizer: one scale for
 --      all. A gradient that is not finite, whosever it is, then skips the step of all.
--- out  an optimiser: step, backward, backward_step, zero_grad, set_lr(lr, index of the optimiser), state_dict,
+-- out  an optimizer: step, backward, backward_step, zero_grad, set_lr(lr, index of the optimizer), state_dict,
 --      load_state_dict
--- errs value: not a list of optimisers; a parameter in two of them
+-- errs value: not a list of optimizers; a parameter in two of them
 local function join(optimizers, opts)
   check.arg(1, "join", "table", optimizers)
-  if #optimizers == 0 then check.fail("optim.join", "the list of optimisers is empty") end
+  if #optimizers == 0 then check.fail("optim.join", "the list of optimizers is empty") end
   for i, opt in ipairs(optimizers) do
     if type(opt) ~= "table" or not opt.groups or not opt.apply then
-      check.fail("optim.join", ("entry %d is a %s, not an optimiser"):format(i, core.typename(opt)))
+      check.fail("optim.join", ("entry %d is a %s, not an optimizer"):format(i, core.typename(opt)))
     end
   end
   no_shared_parameters(optimizers)
@@ -89,7 +89,7 @@ function Joined:set_lr_factor(factor) each(self, "set_lr_factor", factor) end
 function Joined:set_clip(opts)
   for i, opt in ipairs(self.optimizers) do
     if opt.clip_norm > 0 or (opt.clip_value > 0 and opt.clip_value ~= self.clip_value) then
-      check.fail("optim.join", ("optimiser %d clips by itself; clip there or in common"):format(i))
+      check.fail("optim.join", ("optimizer %d clips by itself; clip there or in common"):format(i))
     end
   end
   clip.set(self, opts)
@@ -98,7 +98,7 @@ end
 
 function Joined:set_position(share) each(self, "set_position", share) end
 
---- Sets the learning rate of one of the optimisers; of all of them without index.
+--- Sets the learning rate of one of the optimizers; of all of them without index.
 function Joined:set_lr(lr, index)
   for i, opt in ipairs(self.optimizers) do
     if index == nil or i == index then opt:set_lr(lr) end
@@ -158,7 +158,7 @@ function Joined:step()
   replay.each_time(tell, self)
 end
 
---- As of any optimiser, see capl.optim.SGD: for sums of gradients, and for both at once.
+--- As of any optimizer, see capl.optim.SGD: for sums of gradients, and for both at once.
 function Joined:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
 
 function Joined:backward_step(loss)
@@ -179,7 +179,7 @@ end
 
 function Joined:load_state_dict(state)
   if type(state.optimizers) ~= "table" or #state.optimizers ~= #self.optimizers then
-    check.fail("optim.join", ("the state is of %d optimisers, there are %d"):format(
+    check.fail("optim.join", ("the state is of %d optimizers, there are %d"):format(
       type(state.optimizers) == "table" and #state.optimizers or 1, #self.optimizers))
   end
   for i, opt in ipairs(self.optimizers) do opt:load_state_dict(state.optimizers[i]) end

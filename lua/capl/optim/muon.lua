@@ -1,4 +1,4 @@
--- muon.lua: the optimiser Muon: momentum whose matrices are made orthogonal before they are applied.
+-- muon.lua: the optimizer Muon: momentum whose matrices are made orthogonal before they are applied.
 --
 -- Method: K. Jordan and others, "Muon: an optimizer for hidden layers in neural networks" (2024).
 -- SPDX-License-Identifier: Apache-2.0
@@ -37,9 +37,9 @@ local function from_matrix(m, shape)
 end
 
 --- Muon, for the weights of hidden layers: matrices and convolutions. Biases, norms, embeddings and the last layer
--- belong to another optimiser, e.g. AdamW: optim.join{muon, adamw} steps both.
+-- belong to another optimizer, e.g. AdamW: optim.join{muon, adamw} steps both.
 -- opts lr = 1e-3 (of a matrix with more rows than columns: times the root of rows/columns), momentum = 0.95,
---      nesterov = true, ns_steps = 5 (iterations of the orthogonalisation), weight_decay = 0.1 (decoupled),
+--      nesterov = true, ns_steps = 5 (iterations of the orthogonalization), weight_decay = 0.1 (decoupled),
 --      clip_norm = 0 (off)
 -- errs value: a parameter with one dimension
 -- paper K. Jordan and others: Muon: an optimizer for hidden layers in neural networks, 2024

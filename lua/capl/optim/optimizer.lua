@@ -1,4 +1,4 @@
--- optimizer.lua: what all optimisers share: parameter groups, the step's contract, clipping, state.
+-- optimizer.lua: what all optimizers share: parameter groups, the step's contract, clipping, state.
 --
 -- A subclass states its options, the op that does the arithmetic, and which state tensors a parameter has.
 -- SPDX-License-Identifier: Apache-2.0
@@ -15,7 +15,7 @@ local schedule = require "optim.schedule"
 
 local Optimizer = {}
 
--- Options that are valid for every optimiser as a whole, not per group.
+-- Options that are valid for every optimizer as a whole, not per group.
 local common = {{"clip_norm", "number", default = 0}, {"clip_value", "number", default = 0},
   {"loss_scale", "string", "table", default = "auto"}}
 
@@ -87,7 +87,7 @@ local function read_groups(self, params, defaults)
   return out
 end
 
---- A class of optimisers. spec: its options as in check.arguments. update(self, group, batch, attrs): runs the op.
+--- A class of optimizers. spec: its options as in check.arguments. update(self, group, batch, attrs): runs the op.
 function Optimizer.class(name, spec)
   local class = {name = "optim." .. name, spec = spec}
   class.__index = function(self, key)
@@ -312,7 +312,7 @@ local function count(self)
   if not self.position then self.lr = self:lr_of(self.groups[1]) end -- of the next step; set_position does it otherwise
 end
 
--- with: the control of several optimisers that step together
+-- with: the control of several optimizers that step together
 local function update(self, with)
   local grads, list = take_grads(self)
   if wants_control(self, with) then
@@ -333,10 +333,10 @@ local function update(self, with)
   replay.each_time(count, self)
 end
 
---- For optim.join: the arithmetic of a step that several optimisers make together; with: their common control, if any.
+--- For optim.join: the arithmetic of a step that several optimizers make together; with: their common control, if any.
 function Optimizer:apply_with(with) core.no_grad(update, self, with) end
 
---- The arithmetic of a step alone: for loops over several optimisers, whose common step ends elsewhere.
+--- The arithmetic of a step alone: for loops over several optimizers, whose common step ends elsewhere.
 function Optimizer:apply()
   if dist.parallel then dist.parallel.finish(self) end
   observer.current:gradients(self)
@@ -396,13 +396,13 @@ function Optimizer:state_dict()
   return out
 end
 
---- Continues from a state_dict of an optimiser with the same groups; tensors are copied.
+--- Continues from a state_dict of an optimizer with the same groups; tensors are copied.
 -- errs value: other numbers of groups or parameters
 function Optimizer:load_state_dict(state)
   check.arg(1, "load_state_dict", "table", state)
   local params = parameters_of(self)
   if #state.groups ~= #self.groups or #state.state ~= #params then
-    check.fail(self.name, ("the state has %d groups and %d parameters, the optimiser %d and %d"):format(
+    check.fail(self.name, ("the state has %d groups and %d parameters, the optimizer %d and %d"):format(
       #state.groups, #state.state, #self.groups, #params))
   end
   for i, group in ipairs(self.groups) do

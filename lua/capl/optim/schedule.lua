@@ -1,6 +1,6 @@
 -- schedule.lua: learning rates over the steps of a run, as values: schedule:lr(step), step counted from 0.
 --
--- A value can be drawn before training, handed to an optimiser as its lr, or applied by hand. Formulas are PyTorch's.
+-- A value can be drawn before training, handed to an optimizer as its lr, or applied by hand. Formulas are PyTorch's.
 -- A length given as "run" is that of the whole run, also of one that ends by the clock: schedule:lr(step, position),
 -- where position is the share of the run that is over; at that pace the run has step / position steps.
 -- SPDX-License-Identifier: Apache-2.0
@@ -44,7 +44,7 @@ local function check_length(op, o, name)
   end
 end
 
---- Sets an optimiser's learning rate to that of a step.
+--- Sets an optimizer's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
 
 --- What a schedule remembers beside the step, for a checkpoint: {} unless it follows figures; warm-up has that of its

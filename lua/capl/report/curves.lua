@@ -77,7 +77,7 @@ end
 
 local shares = {
   exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true,
-  cer = true, edit_distance_normalised = true, f = true, f1 = true, blanks = true,
+  cer = true, edit_distance_normalized = true, f = true, f1 = true, blanks = true,
 }
 
 local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
@@ -113,7 +113,7 @@ local function band_keys(key)
 end
 
 -- Of texts, these say what the shares of texts and characters say.
-local beside_exact = {confidence = true, cer = true, edit_distance = true, edit_distance_normalised = true}
+local beside_exact = {confidence = true, cer = true, edit_distance = true, edit_distance_normalized = true}
 
 local no_figure = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true,
   mape_left_out = true}

@@ -46,7 +46,7 @@ local order = {"exact", "chars", "cer", "edit_distance", "miou", "f", "hit", "r2
 -- What would only say another figure again, or stands elsewhere.
 local beside = {
   n = true, points = true, pixels = true, mape_left_out = true, loss = true, step = true, value = true, replaced = true,
-  edit_distance_normalised = true, images_per_s = true, seconds = true,
+  edit_distance_normalized = true, images_per_s = true, seconds = true,
 }
 
 --- Names of the figures of an evaluation, the ones that people ask for first.
@@ -246,7 +246,7 @@ function facts.plain(found)
   return tostring(found)
 end
 
---- All settings of a run by name: those of the recipe, of train.fit ("train.fit: keep"), of optimisers ("AdamW: eps").
+--- All settings of a run by name: those of the recipe, of train.fit ("train.fit: keep"), of optimizers ("AdamW: eps").
 -- settings: what settings.json holds
 function facts.all_settings(settings)
   local out = {}

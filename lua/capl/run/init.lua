@@ -371,7 +371,7 @@ end
 
 local counters = {"fused_ops", "ref_fallbacks"}
 
--- "loss scale 65536, 3 steps skipped" of each optimiser that scaled its loss or skipped a step.
+-- "loss scale 65536, 3 steps skipped" of each optimizer that scaled its loss or skipped a step.
 local function scaling_lines(self)
   for _, opt in ipairs(self.optimizers) do
     local scale, skipped = opt.loss_scale, opt.skipped or 0

@@ -10,7 +10,7 @@ local loops = {}
 
 -- ---- rates ----
 
--- Optimisers of a list, with those of optim.join taken apart.
+-- Optimizers of a list, with those of optim.join taken apart.
 local function apart(list)
   local out = {}
   for _, opt in ipairs(list) do
@@ -19,7 +19,7 @@ local function apart(list)
   return out
 end
 
---- The rate of all groups of optimisers: a number where they are one, else a list.
+--- The rate of all groups of optimizers: a number where they are one, else a list.
 function loops.lr_of(list)
   local rates, differ = {}, false
   for _, opt in ipairs(apart(list)) do

@@ -157,7 +157,7 @@ end
 --- Reads all samples of a loader once, in their order, and compares with what they hold. The model's mode is put back.
 -- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or
 --      chosen is compared on "val"
--- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localisation" |
+-- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localization" |
 --      "regression" | function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict
 --      figure (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
 --      function(output, batch) for its mean; input = function(batch) -> what the model is

@@ -26,6 +26,6 @@ return require("missing").watch("train", {
   save_evaluation = require "train.evaluation".save,
   TextMeter = require "meter.text".new,
   SegmentationMeter = require "meter.segmentation".new,
-  LocalisationMeter = require "meter.localisation".new,
+  LocalizationMeter = require "meter.localization".new,
   RegressionMeter = require "meter.regression".new,
 })

@@ -1,11 +1,11 @@
--- learning_rates.lua: options of optimisers that were changed between a run and its continuation, such as by --lr.
+-- learning_rates.lua: options of optimizers that were changed between a run and its continuation, such as by --lr.
 --
--- A saved optimiser knows its rates and so does the one that the recipe has built now. Where the recipe built it as
+-- A saved optimizer knows its rates and so does the one that the recipe has built now. Where the recipe built it as
 -- before, the saved value counts: a loop may have changed it. Where it did not, somebody wants the new one.
 -- SPDX-License-Identifier: Apache-2.0
 local learning_rates = {}
 
--- Optimisers of an object: itself, or those that it joins.
+-- Optimizers of an object: itself, or those that it joins.
 local function optimizers_of(object)
   local list = object.optimizers or {object}
   for _, opt in ipairs(list) do
@@ -16,7 +16,7 @@ end
 
 local plain = {number = true, string = true, boolean = true}
 
---- Plain options of an optimiser's groups as it was built; nil for anything else. What a schedule says is no option.
+--- Plain options of an optimizer's groups as it was built; nil for anything else. What a schedule says is no option.
 function learning_rates.options_of(object)
   local out = {}
   for _, opt in ipairs(type(object) == "table" and optimizers_of(object) or {}) do

@@ -30,7 +30,7 @@ local function highest(lr)
   return most
 end
 
---- The highest rate that a group of an optimiser will have: a number, or the peak of a schedule.
+--- The highest rate that a group of an optimizer will have: a number, or the peak of a schedule.
 local function peak(lr)
   if not schedule.is(lr) then return lr end
   local o = lr.options
@@ -38,7 +38,7 @@ local function peak(lr)
   return o.lr or o.max_lr or highest(lr)
 end
 
--- Highest rates of all groups: list by optimiser of lists by group.
+-- Highest rates of all groups: list by optimizer of lists by group.
 local function peaks_of(optimizer)
   local out = {}
   for i, opt in ipairs(snapshot.members(optimizer)) do
@@ -111,7 +111,7 @@ local function modes_of(model)
 end
 
 --- Trains with rates that rise from step to step until the loss runs away, twice, and says which rate the losses
--- suggest. Weights, statistics, optimiser, random numbers and loader are then as before, to the bit. Nothing is
+-- suggest. Weights, statistics, optimizer, random numbers and loader are then as before, to the bit. Nothing is
 -- suggested where the losses do not show a rate: they fall by less than a fifth or hardly more than they vary, from the
 -- lowest rate on or up to the highest, rise in between, or the two sweeps, of the same weights and other batches,
 -- suggest rates more than a factor of 3 apart.
@@ -123,7 +123,7 @@ end
 --      path = of a PNG file of the curves
 -- out  {suggestion (nil when nothing can be said; then why, and ways_out = options that may help), rule = "steepest"
 --      (where the loss falls fastest) | "tenth" (a tenth of the rate with the lowest loss; the lower one is suggested),
---      steepest, tenth, lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimiser would have had,
+--      steepest, tenth, lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimizer would have had,
 --      peak = that rate,
 --      sweeps = what each of them says, runs_away = rate from which on the loss ran away in both, text}
 -- errs value: unknown options; rates that are no range

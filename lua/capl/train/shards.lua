@@ -3,7 +3,7 @@
 -- The batch of all ranks is cut into S shards. Each is computed by itself: with batch statistics of its own, dropout
 -- that follows from the step, the shard and the sample's place in it, and one compute thread. Gradients, losses and
 -- what became of running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum
--- meets the optimiser.
+-- meets the optimizer.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -151,7 +151,7 @@ end
 
 -- ---- the step ----
 
---- The gradients of a step, as the optimiser is to find them -> the loss, the mean over all samples of the step.
+--- The gradients of a step, as the optimizer is to find them -> the loss, the mean over all samples of the step.
 -- in   batches: this rank's, whose gradients are summed; fn = function(part) -> loss, a mean over the part's samples
 function Shards:gradients(batches, fn)
   local world = self.world
@@ -234,7 +234,7 @@ end
 
 -- ---- custom training loops ----
 
-local made = setmetatable({}, {__mode = "k"}) -- of each optimiser
+local made = setmetatable({}, {__mode = "k"}) -- of each optimizer
 
 local spec = {{"shards", "whole"}, {"model", "table"}}
 
@@ -253,7 +253,7 @@ local function of(optimizer, opts)
 end
 
 --- One step of a custom training loop, the same bits on any number of ranks: see shards of train.fit.
--- in   opt: an optimiser; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's
+-- in   opt: an optimizer; batch of a train loader with parts = S; fn = function(part) -> loss: the mean over the part's
 --      samples
 -- opts shards = S (--shards without it); model = the one whose running statistics are kept (capl.model's without it)
 -- out  the loss of all ranks' batches together, on the device

@@ -1,5 +1,5 @@
 -- snapshot.lua: everything a few trial steps change, so that afterwards they never happened: weights, statistics,
--- optimiser, random streams, and where the loader stands.
+-- optimizer, random streams, and where the loader stands.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -36,7 +36,7 @@ local function counters_of(model)
   return out
 end
 
--- The optimisers behind one, which may be several joined ones.
+-- The optimizers behind one, which may be several joined ones.
 local function members(optimizer) return optimizer.optimizers or {optimizer} end
 
 -- Rates and their factors, which a state_dict does not hold where they are schedules.
@@ -68,7 +68,7 @@ local function take(o)
   }, Snapshot)
 end
 
---- Puts weights, optimiser and random streams back; the copies stay for another time.
+--- Puts weights, optimizer and random streams back; the copies stay for another time.
 function Snapshot:rewind()
   local o = self.o
   o.optimizer:zero_grad()

@@ -1,7 +1,7 @@
 -- step.lua: the training step of train.fit: plain or captured, whole or in micro-batches when memory runs out.
 --
 -- A step that ran out of memory is undone before anything is done again: gradients are forgotten, running statistics
--- and counters of layers put back, and so are the random streams. The optimiser's own step comes last and, once its
+-- and counters of layers put back, and so are the random streams. The optimizer's own step comes last and, once its
 -- state is there, takes no memory of its own; where one does all the same (Muon), it may not be cut short and made
 -- again.
 -- SPDX-License-Identifier: Apache-2.0
@@ -53,7 +53,7 @@ local function plus(total, loss)
   return total and core.no_grad(function() return total + value end) or value
 end
 
--- The optimiser's step with gradients that were summed up.
+-- The optimizer's step with gradients that were summed up.
 local function update(optimizer)
   optimizer:step()
   optimizer:zero_grad()
@@ -228,7 +228,7 @@ function Step:split(batch)
     samples, math.ceil(samples / size), size))
 end
 
--- -> whether it went well, and the loss or the error. self.updating: the optimiser had begun to change weights.
+-- -> whether it went well, and the loss or the error. self.updating: the optimizer had begun to change weights.
 function Step:try(batch)
   local optimizer = self.o.optimizer
   self.updating = false
@@ -253,7 +253,7 @@ function Step:step(batch)
   if not is_nomem(loss) then error(loss, 0) end
   if self.updating then
     core.error{code = "nomem", op = OP, path = false,
-      message = "the optimiser's own step ran out of memory: " .. loss.message,
+      message = "the optimizer's own step ran out of memory: " .. loss.message,
       hint = "the weights are inconsistent; resume from the last checkpoint, with a smaller batch or model"}
   end
   local one = batch.count == 1 or self.size == 1

@@ -154,7 +154,7 @@ local function new(run, loader)
   return self
 end
 
---- Listens to backward passes and optimisers until it is closed.
+--- Listens to backward passes and optimizers until it is closed.
 function Timing:open()
   local run = self.run
   self.on_gradients, self.on_step = function() self:enter("optimizer") end, function() self:enter(nil) end

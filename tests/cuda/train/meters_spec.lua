@@ -34,8 +34,8 @@ local kinds = {
       tensor(scaled(dice(3 * 4 * 35, 1000, seed), 100), "f32", device, 3, 4, 5, 7),
       {mask = tensor(dice(3 * 35, 4, seed + 1), "u8", device, 3, 5, 7)}
   end,
-  localisation = function(device, seed)
-    return train.LocalisationMeter{}, tensor(dice(4 * 2 * 2, 30, seed), "f32", device, 4, 4),
+  localization = function(device, seed)
+    return train.LocalizationMeter{}, tensor(dice(4 * 2 * 2, 30, seed), "f32", device, 4, 4),
       {points = tensor(dice(4 * 2 * 3, 30, seed + 1), "f32", device, 4, 2, 3)}
   end,
   regression = function(device, seed)

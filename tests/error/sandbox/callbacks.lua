@@ -97,7 +97,7 @@ pcall(function()
   y:sum():backward()
 end)
 
---- an optimiser steps within its own step, with other parameters
+--- an optimizer steps within its own step, with other parameters
 local model = nn.Linear(1, 1)
 local opt = optim.SGD(model:parameters(), {lr = 0.1})
 opt.groups[1].params[1] = 5

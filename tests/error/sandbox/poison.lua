@@ -92,7 +92,7 @@ pcall(function() nn.Module.__newindex = function() ESCAPED() end end)
 nn.Linear(2, 2)(capl.zeros(1, 2))
 former(capl.zeros(1, 2))
 
---- an optimiser's metamethods are exchanged
+--- an optimizer's metamethods are exchanged
 pcall(function() optim.SGD.__index = function() ESCAPED() end end)
 local model = nn.Linear(1, 1)
 local opt = optim.SGD(model:parameters(), {lr = 0.1})

@@ -296,9 +296,9 @@ train.EMA(model)
 train.EMA(model, {every = 2})
 train.EarlyStopping{patience = 2}
 train.EarlyStopping{patience = 3}
-train.LocalisationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
-train.LocalisationMeter{names = {"gap", "piece"}}
-train.LocalisationMeter{}
+train.LocalizationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
+train.LocalizationMeter{names = {"gap", "piece"}}
+train.LocalizationMeter{}
 train.Log {folder = capl.run_folder()}
 train.Monitor {every = 1}
 train.Monitor()

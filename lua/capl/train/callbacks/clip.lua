@@ -1,4 +1,4 @@
--- clip.lua: the keys clip_norm and clip_value of train.fit: the optimiser holds the gradients (optim/clip.lua).
+-- clip.lua: the keys clip_norm and clip_value of train.fit: the optimizer holds the gradients (optim/clip.lua).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 

@@ -2,7 +2,7 @@
 -- TensorBoard.
 --
 -- Gradients live within a step alone: those of the first step and of the one after each evaluation are counted, before
--- the optimiser uses them. Reading them waits for the device, which nothing else in a step does.
+-- the optimizer uses them. Reading them waits for the device, which nothing else in a step does.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 

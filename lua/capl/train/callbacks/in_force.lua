@@ -100,7 +100,7 @@ function in_force.loop(run, keys, given, o)
   return out
 end
 
--- ---- optimisers ----
+-- ---- optimizers ----
 
 -- The values of an option over all groups, each once.
 local function over_groups(opt, key)
@@ -120,7 +120,7 @@ local function usual_of(opt, key)
   end
 end
 
---- The options of optimisers but for their rates, which the plan tells: list of {name, options = as of loop}.
+--- The options of optimizers but for their rates, which the plan tells: list of {name, options = as of loop}.
 function in_force.optimizers(optimizer)
   local out = {}
   for i, opt in ipairs(optimizer.optimizers or {optimizer}) do

@@ -1,4 +1,4 @@
--- initial_loss.lua: the first loss of a run beside what it should be, and parameters that were initialised several
+-- initial_loss.lua: the first loss of a run beside what it should be, and parameters that were initialized several
 -- times.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...

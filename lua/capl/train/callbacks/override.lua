@@ -9,7 +9,7 @@ Override.__index = Override
 
 -- ---- what can be changed ----
 
--- Optimisers of the run, and what their groups are by the recipe.
+-- Optimizers of the run, and what their groups are by the recipe.
 local function optimizers_of(fit) return fit.optimizer.optimizers or {fit.optimizer} end
 
 local function rates_of(fit)

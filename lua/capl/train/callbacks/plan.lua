@@ -20,7 +20,7 @@ local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody
 
 local function optimizers_of(optimizer) return optimizer.optimizers or {optimizer} end
 
--- The rate of a group at a step (from 0) of `steps`, as the optimiser itself finds it.
+-- The rate of a group at a step (from 0) of `steps`, as the optimizer itself finds it.
 local function rate_at(opt, group, step, steps)
   local now_step, now_position = opt.steps, opt.position
   opt.steps, opt.position = step, step / steps
@@ -63,7 +63,7 @@ local function same(a, b)
   return true
 end
 
---- The rates of an optimiser over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of equal rates
+--- The rates of an optimizer over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of equal rates
 -- share one.
 function plan.rates(optimizer, steps)
   local out = {}

@@ -9,7 +9,7 @@ local OP = "train.fit"
 local Plateau = {}
 Plateau.__index = Plateau
 
--- Schedules that follow figures among the rates of an optimiser, each once, however many groups use it.
+-- Schedules that follow figures among the rates of an optimizer, each once, however many groups use it.
 local function followers(optimizer)
   local out, seen = {}, {}
   for _, group in ipairs(optimizer.groups or {}) do
@@ -50,7 +50,7 @@ function Plateau:evaluated(e)
   self.fit.run:print(("plateau: the learning rate is reduced from %.4g to %.4g"):format(before, self.fit.optimizer.lr))
 end
 
---- The schedules' own state is in the optimiser's.
+--- The schedules' own state is in the optimizer's.
 function Plateau:state() return {told = self.counter.n} end
 function Plateau:set_state(state) self.counter.n = state.told end
 

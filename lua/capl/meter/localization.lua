@@ -1,4 +1,4 @@
--- localisation.lua: how far the places a model gives are from the true ones, in px of the image.
+-- localization.lua: how far the places a model gives are from the true ones, in px of the image.
 --
 -- A point that the truth marks as not to be seen does not count. An image counts as hit when all of its points are.
 -- SPDX-License-Identifier: Apache-2.0
@@ -9,11 +9,11 @@ local interval = require "meter.interval"
 local meters = require "meter"
 local pending = require "meter.pending"
 
-local OP = "LocalisationMeter"
+local OP = "LocalizationMeter"
 local WORST = 24
 
-local Localisation = {kind = "localisation", ways = {mae = "min", rmse = "min"}}
-Localisation.__index = Localisation
+local Localization = {kind = "localization", ways = {mae = "min", rmse = "min"}}
+Localization.__index = Localization
 
 local spec = {
   {"points", "table"}, {"names", "table"}, {"hits", "table"}, {"distance", "string", default = "euclidean"},
@@ -32,7 +32,7 @@ local function check_options(o)
   check.one_of(OP, "main", o.main, mains)
 end
 
---- train.LocalisationMeter{…}: a meter for places in images.
+--- train.LocalizationMeter{…}: a meter for places in images.
 -- opts points = which of the source's points the model gives, {1, 2} (as many of the first as the output has); names =
 --      of these; hits = {2, 5}: distances in px within which a point is hit; distance = "euclidean" | "l1" (px across
 --      plus px down);
@@ -47,7 +47,7 @@ local function new(opts)
     points = o.points, names = o.names or {}, hits = o.hits, distance = o.distance, decode = o.decode,
     loader = o.loader, main = o.main, better = o.main:match("^hit") and "max" or "min", most = o.worst, n = 0,
     all = nil, each = {}, wrong = {}, image_hits = {}, images = 0,
-  }, Localisation)
+  }, Localization)
   self.waiting = pending.new(function(columns, ids, notes)
     self.P = notes[1].P
     self:read_columns(columns, ids)
@@ -63,7 +63,7 @@ local function places(output, N)
   if output:size(1) ~= N or count % 2 ~= 0 then
     check.fail("train.evaluate", ("the model's output is (%s); it should hold x and y of each point"):format(
       table.concat(output:size(), ",")),
-      "train.LocalisationMeter{decode = function(output, batch) return points end} reads others")
+      "train.LocalizationMeter{decode = function(output, batch) return points end} reads others")
   end
   return output:to("f32"):reshape(N, count / 2, 2)
 end
@@ -105,7 +105,7 @@ end
 --- Counts a batch; nothing is read from the device before the figures are asked for.
 -- in   output (N,P,2) or (N,P*2): x and y in px; batch with points (N,P,3): x, y, 1 = to be seen
 -- errs value: other sizes
-function Localisation:add(output, batch) return core.no_grad(add, self, output, batch) end
+function Localization:add(output, batch) return core.no_grad(add, self, output, batch) end
 
 local function count(sums, d, hits)
   sums = sums or {n = 0, sum = 0, squares = 0, hits = {}}
@@ -143,7 +143,7 @@ local function worse(a, b)
   return a.id < b.id
 end
 
-function Localisation:read_columns(columns, ids)
+function Localization:read_columns(columns, ids)
   for i, id in ipairs(ids) do
     local most = count_image(self, columns, (i - 1) * self.P, id)
     if most then
@@ -169,13 +169,13 @@ local function put_sums(out, prefix, sums, hits)
   for i, px in ipairs(hits) do put_share(out, ("%shit_%g"):format(prefix, px), sums.hits[i], sums.n) end
 end
 
-function Localisation:name(p) return tostring(self.names[p] or "point" .. (self.points and self.points[p] or p)) end
+function Localization:name(p) return tostring(self.names[p] or "point" .. (self.points and self.points[p] or p)) end
 
 --- The figures, in px of the image.
 -- out  n: images; points: those that could be seen; mae, rmse: mean and root mean square of the distances; hit_2, hit_5
 --      …: share of points within so many px, with their 95 % interval (…_low, …_high); images_2 …: share of images all
 --      of whose points are; and all but the last once more for each point, with its name before them: gap_mae …
-function Localisation:result()
+function Localization:result()
   self.waiting:flush()
   local out = {role = self.role, n = self.n, points = self.all and self.all.n or 0}
   put_sums(out, "", self.all, self.hits)
@@ -195,14 +195,14 @@ local function hits_text(r, prefix, hits)
 end
 
 --- "MAE 1.94 px, RMSE 2.51 px, within 2 px 61.00 % [57.92, 64.00], …, n 1000"
-function Localisation:line()
+function Localization:line()
   local r = self:result()
   if r.points == 0 then return ("no visible point, n %d"):format(r.n) end
   return ("MAE %.2f px, RMSE %.2f px, %s, n %d"):format(r.mae, r.rmse, hits_text(r, "", self.hits), r.n)
 end
 
 --- List of {name, text}: the figures, then those of each point.
-function Localisation:lines()
+function Localization:lines()
   local r, out = self:result(), {{"", self:line()}}
   for p = 1, (self.P or 1) > 1 and self.P or 0 do
     local prefix = self:name(p) .. "_"
@@ -215,7 +215,7 @@ function Localisation:lines()
 end
 
 --- {wrong = images whose farthest point is farthest off: {id, distance, read = {{x, y}, …}}}
-function Localisation:samples()
+function Localization:samples()
   self.waiting:flush()
   return {wrong = self.wrong, right = {}}
 end
