@@ -1,6 +1,6 @@
 /* conv_bench.c -- milliseconds and GFLOP/s of convolutions as captcha recognizers have them, and of their gradients.
 **
-** Prints a table and never fails on speed. Arguments: batch (64), repetitions (12). The figure is the least
+** Prints a table and never fails on speed. Arguments: batch (64), repetitions (12). The time is the least
 ** processor time of all repetitions and threads together, which a busy machine distorts less than wall time: run it
 ** with OMP_NUM_THREADS=1. GFLOP/s count the products of direct convolution, whatever algorithm runs.
 ** SPDX-License-Identifier: Apache-2.0

@@ -7,7 +7,7 @@
 **        data_bench write DIR N             N captchas as PNG files
 **        data_bench folder DIR [augment]    gray batches of 64 from PNG files
 **        data_bench cached DIR [augment]    the same from memory, once all are decoded
-** Loaders have THREADS threads (environment; 2). CAPL_ASSUME=isa=… chooses kernels. Each figure is the median of
+** Loaders have THREADS threads (environment; 2). CAPL_ASSUME=isa=… chooses kernels. Each time is the median of
 ** several turns. step_ms: ms per step of `images` images, of processor time for generate, else of wall time; core_ms:
 ** processor time. memcpy_ms: what moving as many bytes (half read, half written) takes as many threads, in turn with
 ** the steps; likewise memcpy_core_ms.

@@ -3,7 +3,7 @@
 ** No framework, no data, no autograd: every primitive and every buffer is made once, then a step runs
 ** the list. What capl adds on top of this (tape, modules, allocator, Lua) must cost next to nothing.
 ** Left out on purpose: dropout and BN's running averages. Buffers are never shared between tensors, so
-** the memory figure is an upper bound for a step that frees nothing.
+** the memory value is an upper bound for a step that frees nothing.
 **
 ** usage: onednn_step {f32|bf16} {nhwc|blocked|winograd} BATCH STEPS      (prints one line of JSON)
 **   nhwc      every activation is plain N,H,W,C

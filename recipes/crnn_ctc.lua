@@ -129,7 +129,7 @@ local K = #charset + 1 -- the blank is the last class
 local height = parts.train:height()
 -- px per time step; a character needs at least two steps, plus one between equal neighbors
 local px = narrowest < 10 and 2 or 4
-world:print(("%d images to train on, %d to stop by and choose, %d for the last figure; %d characters; a time step " ..
+world:print(("%d images to train on, %d to stop by and choose, %d to test on; %d characters; a time step " ..
   "is %d px"):format(
   parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
 

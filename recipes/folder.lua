@@ -87,7 +87,7 @@ end
 local images, val, test = loader("train", p.batch, distortions), loader("val", 100), loader("test", 100)
 charset = images.charset
 local height, width = all:height(), all:width()
-world:print(("%d images of %dx%d px to train on, %d to choose the best weights, %d for the last figure"):format(
+world:print(("%d images of %dx%d px to train on, %d to choose the best weights, %d to test on"):format(
   parts.train:count(), width, height, parts.val:count(), parts.test:count()))
 world:print(("%d characters each, out of %s"):format(length, charset))
 

@@ -92,7 +92,7 @@ function capl.fuse(on)
   return settings.fuse
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 --- capl.memory([device]) -> {live, peak, cached (free, kept for reuse), captured (free, of captured steps), limit (0 =
 -- none), allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count

@@ -1,6 +1,6 @@
 -- test_lock.lua: the test images are read once, with the weights that were chosen without them.
 --
--- What is chosen on a set of images fits that set: its figure says nothing about others any more. So a source that a
+-- What is chosen on a set of images fits that set: its metric says nothing about others any more. So a source that a
 -- loader with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -81,10 +81,10 @@ function lock.evaluation(op, loader, model, fn)
   if not ok then error(err, 0) end
 end
 
---- Raises when figures, as of meter:result(), are of test images: weights, rates, the length of a run and stages of a
+--- Raises when metrics, as of meter:result(), are of test images: weights, rates, the length of a run and stages of a
 -- schedule are never chosen by them.
-function lock.choose(op, figures)
-  if type(figures) == "table" and figures.role == "test" then
+function lock.choose(op, metrics)
+  if type(metrics) == "table" and metrics.role == "test" then
     refuse(op, "these metrics are of the test images; a selection by them would bias the test")
   end
 end

@@ -80,8 +80,8 @@ def write(path, text, mode=0o644):
     os.chmod(path, mode)
 
 
-def figures_of(folder, *words, **env):
-    """The real program's figures of a small recipe, as it prints them."""
+def metrics_of(folder, *words, **env):
+    """The real program's metrics of a small recipe, as it prints them."""
     done = subprocess.run([CAPL, "bench", f"{folder}/small.lua", "--warmup=4", "--json", *words], capture_output=True, text=True,
                           timeout=60, check=False, env={**os.environ, **env})
     check(done.returncode == 0, "bench " + " ".join(words), done.stdout + done.stderr)
@@ -125,9 +125,9 @@ def everything(folder, gpu_check, ops):
     value = {key: row["value"] for key, row in rows.items()}
     check(status == 1 and "all passed" not in text, "a target that is not met is not green", text)
     check(rows["bench", "bf16-1024 floor"]["ms"] == ops["floor_sum_ms"], "the floor is the sum of all ops", value)
-    check(rows["bench", "bf16-1024 captured"]["figures"]["captured_steps"] == 6, "captured steps are in the row", value)
+    check(rows["bench", "bf16-1024 captured"]["metrics"]["captured_steps"] == 6, "captured steps are in the row", value)
     check(value["bench", "bf16-1024 captured"].endswith("; engines: 1 loaded, 1 faster"), "plans that were tuned or loaded", value)
-    engines = [(plan["record"], plan["engine"]) for plan in rows["bench", "bf16-1024 captured"]["figures"]["plans"]]
+    engines = [(plan["record"], plan["engine"]) for plan in rows["bench", "bf16-1024 captured"]["metrics"]["plans"]]
     check(engines == [("conv2d x", 41), ("conv2d y", "own")], "each record's engine is in the row", engines)
     check(rows["torch", "bf16-1024 with data graph"]["ms"] == 20 and ("torch", "ratio, bf16-1024 with data") in rows,
           "PyTorch is asked with data, too", value)
@@ -211,13 +211,13 @@ def slow(folder):
 def main(folder):
     write(f"{folder}/small.lua", RECIPE)
     card = {"CAPL_BACKEND_PATH": SHIM, "CAPL_DEVICE": "cuda", "CAPL_SHIM_LAUNCH_US": "10"}
-    ops = figures_of(folder, "--steps=3", "--ops")
-    captured = figures_of(folder, "--steps=6", "--blocks=2", **card)
+    ops = metrics_of(folder, "--steps=3", "--ops")
+    captured = metrics_of(folder, "--steps=6", "--blocks=2", **card)
     blocks = captured["blocks_ms"]
     check(captured["captured_steps"] == 6 and len(blocks) == 2, "a captured bench says so", captured)
     check(abs(blocks[0] - blocks[1]) < 1e-6 and abs(blocks[0] / 0.01 - round(blocks[0] / 0.01)) < 1e-3,
           "blocks take the time of the card's launches", blocks)
-    refused = figures_of(folder, "--steps=6", "--blocks=2", CAPL_SHIM_CAPTURE="0", **card)
+    refused = metrics_of(folder, "--steps=6", "--blocks=2", CAPL_SHIM_CAPTURE="0", **card)
     check(refused["captured_steps"] == 0 and "CUDA error 900" in refused["capture_refused"], "a refused one says why", refused)
     write(f"{folder}/ops.json", json.dumps(ops))
     write(f"{folder}/figures.json", json.dumps(refused))

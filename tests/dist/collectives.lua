@@ -151,10 +151,10 @@ if peer >= size then peer = rank end
 same("exchange", world:exchange(capl.full({9}, rank), peer):get(9), peer)
 same("exchange of nothing", world:exchange(capl.zeros(0), peer):size(1), 0)
 
--- ---- figures and words ----
+-- ---- metrics and words ----
 
-same("a sum of figures", world:sum{a = rank + 0.25}.a, size * (size - 1) / 2 + 0.25 * size)
-same("a figure that one rank has", world:sum(rank == 0 and {only = 3} or {}).only, 3)
+same("a sum of metrics", world:sum{a = rank + 0.25}.a, size * (size - 1) / 2 + 0.25 * size)
+same("a metric that one rank has", world:sum(rank == 0 and {only = 3} or {}).only, 3)
 local texts = world:tell(("x"):rep(rank * 1000) .. "\0end")
 for r = 1, size do same("a text's length", #texts[r], (r - 1) * 1000 + 4) end
 local values = world:gather{rank = rank, text = "é\n"}

@@ -1,4 +1,4 @@
-"""A run of several ranks is one run: figures of one process, one folder, one voice; it goes on elsewhere, and says what differs.
+"""A run of several ranks is one run: metrics of one process, one folder, one voice; it goes on elsewhere, and says what differs.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,12 +32,12 @@ local function loss(output, batch)
   return nn.multilabel_soft_margin(output, batch.onehot)
 end
 if p.steps == 0 then
-  -- the figures of weights that are the same everywhere
+  -- the metrics of weights that are the same everywhere
   local meter = train.evaluate(model, val, {loss = loss})
   local r = meter:result()
-  print(("figures %.17g %.17g %.17g %d %s"):format(meter.loss, r.exact, r.confidence, r.n, meter:confusion_line()))
-  for _, e in ipairs(meter:samples().wrong) do print("figures", e.id, e.read, e.truth, e.edits) end
-  for _, e in ipairs(meter:samples().right) do print("figures", e.id, e.read) end
+  print(("metrics %.17g %.17g %.17g %d %s"):format(meter.loss, r.exact, r.confidence, r.n, meter:confusion_line()))
+  for _, e in ipairs(meter:samples().wrong) do print("metrics", e.id, e.read, e.truth, e.edits) end
+  for _, e in ipairs(meter:samples().right) do print("metrics", e.id, e.read) end
 else
   train.fit{model = model, train = train_loader, val = val, loss = loss, optimizer = opt, steps = p.steps, max_time = p.max_time,
     eval_every = p.eval_every, checkpoint = {every = p.every}, monitor_every = 0}
@@ -90,10 +90,10 @@ def metrics(folder):
 
 def evaluation_is_that_of_one():
     fresh()
-    one = lines_of(succeed(1, "r.lua", "--steps=0", what="an evaluation"), "figures")
+    one = lines_of(succeed(1, "r.lua", "--steps=0", what="an evaluation"), "metrics")
     check(len(one) > 3, "an evaluation says something", str(one))
     out = succeed(3, "r.lua", "--steps=0", what="an evaluation")
-    told = sorted(re.sub(r"^\[[^]]*\] ", "", line) for line in lines_of(out, "figures"))
+    told = sorted(re.sub(r"^\[[^]]*\] ", "", line) for line in lines_of(out, "metrics"))
     check(told == sorted(one * 3), "three ranks count to the bit what one counts", f"{told}\n{one}")
 
 

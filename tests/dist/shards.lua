@@ -1,6 +1,6 @@
 --- capl: 1
 --- needs: minutes=5
--- A small captcha network of which a step is made of shards; prints its weights and figures to the last bit.
+-- A small captcha network of which a step is made of shards; prints its weights and metrics to the last bit.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {
   steps = 20, batch = 16, parts = 4, loop = false,
@@ -32,14 +32,14 @@ local opt = optim.AdamW(net:parameters(),
   {lr = optim.schedule.warmup_cosine {lr = 3e-3, warmup = 2, total = 20}, clip_norm = 1})
 local criterion = nn.MultiLabelSoftMarginLoss()
 
-local figures = {}
+local metrics = {}
 if p.loop then
   capl.deterministic(true)
   for epoch = 1, 2 do
     for batch in train_images:epoch(epoch) do
       local loss = train.sharded_step(opt, batch, function(part)
         return criterion(net(part.image), part.onehot) end, {shards = p.parts})
-      figures[#figures + 1] = ("loss %a"):format(loss:item())
+      metrics[#metrics + 1] = ("loss %a"):format(loss:item())
     end
   end
 else
@@ -49,7 +49,7 @@ else
     return criterion(y, batch.onehot) end, deterministic = true, shards = p.parts, capture = "auto",
   }
   for name, value in pairs(result.val) do
-    if type(value) == "number" then figures[#figures + 1] = ("val %s %a"):format(name, value) end
+    if type(value) == "number" then metrics[#metrics + 1] = ("val %s %a"):format(name, value) end
   end
 end
 
@@ -57,9 +57,9 @@ local function bits(name, x)
   local values = x:detach():reshape(-1):to("f32"):tolist()
   local sum = 0
   for i, value in ipairs(values) do sum = sum * 1.25 % 4096 + value * (i % 7 + 1) end
-  figures[#figures + 1] = ("%s %a"):format(name, sum)
+  metrics[#metrics + 1] = ("%s %a"):format(name, sum)
 end
 for name, x in net:named_parameters() do bits(name, x) end
 for name, x in net:named_buffers() do bits(name, x) end
-table.sort(figures)
-for _, line in ipairs(figures) do world:print("bits " .. line) end
+table.sort(metrics)
+for _, line in ipairs(metrics) do world:print("bits " .. line) end

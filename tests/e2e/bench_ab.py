@@ -58,7 +58,7 @@ def close(a, b):
     return abs(a - b) <= 1e-6 * abs(b)
 
 
-def figures():
+def metrics():
     # The longer steps outlast what the system gives others in between; 4 of 15 rounds may be spoilt all the same.
     found = compare("--ab", "work=1,400", "--rounds=15", "--steps=1", "--warmup=2")
     a, b = found["arms"]
@@ -117,7 +117,7 @@ def main():
     os.environ["TMPDIR"] = os.getcwd()
     with open("arms.lua", "w", encoding="utf-8") as file:
         file.write(RECIPE)
-    figures()
+    metrics()
     combinations()
     one_arm()
     mistakes()

@@ -1,4 +1,4 @@
-"""What an evaluation says of a run, and that it says the truth: files, figures of best.capl read again, locked test images.
+"""What an evaluation says of a run, and that it says the truth: files, metrics of best.capl read again, locked test images.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -77,7 +77,7 @@ def files(folder):
     check(result["precision"] == "fp32" and result["seed"] not in (None, 41), "what was computed in, and the seed that was used", str(result))
     head = {key: got[key] for key in ("kind", "role", "main", "better", "n", "replaced")}
     check(head == {"kind": "text", "role": "test", "main": "exact", "better": "max", "n": 40, "replaced": 0}, "what it is", str(head))
-    check(got["exact"] == got["value"] == result["test"]["exact"], "the figures of the test", str(got))
+    check(got["exact"] == got["value"] == result["test"]["exact"], "the metrics of the test", str(got))
     check(sum(row["n"] for row in got["by_position"]) == 80 and got["by_length"][0]["n"] == 40, "by position and length", str(got))
     counts, labels = got["confusion"]["counts"], got["confusion"]["labels"]
     check(labels == ["0", "O", "1", ""] and sum(map(sum, counts[:3])) == 80, "the matrix holds each character", str(counts))
@@ -159,9 +159,9 @@ def main():
     with open("files.lua", "w", encoding="utf-8") as recipe:
         recipe.write(RECIPE)
     folder = run()
-    figures = files(folder)
+    metrics = files(folder)
     best(folder)
-    eval_command(figures)
+    eval_command(metrics)
     locked()
     goes_on()
     other_precision()

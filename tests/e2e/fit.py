@@ -40,7 +40,7 @@ def files():
     wanted = {"ended": "steps", "steps": 40, "images": 400, "seed": 42, "precision": "fp32", "recipe": "small.lua", "model": "best.capl"}
     check({key: result[key] for key in wanted} == wanted, "result.json", str(result))
     test = result["test"]
-    check(test["n"] == 50 and test["low"] <= test["exact"] <= test["high"] and len(test["positions"]) == 2, "its figures", str(test))
+    check(test["n"] == 50 and test["low"] <= test["exact"] <= test["high"] and len(test["positions"]) == 2, "its metrics", str(test))
     check(test["merged"]["sets"] == ["0O"] and test["merged"]["exact"] >= test["exact"], "look-alikes merged", str(test))
     check(result["host"]["threads"] >= 1 and result["peak_memory_bytes"] > 1e6 and result["version"], "where it ran", str(result))
     rows = metrics(folder)
@@ -55,7 +55,7 @@ def files():
 
 
 def same_again():
-    """Two runs with one seed, whatever the machine does meanwhile: the same losses, figures and weights."""
+    """Two runs with one seed, whatever the machine does meanwhile: the same losses, metrics and weights."""
     seen = []
     for _ in range(2):
         capl("small.lua", "--steps=15", "--seed=7")

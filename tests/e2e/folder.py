@@ -26,10 +26,10 @@ def images():
 def learns(folder, *words):
     status, out, err = capl(recipe("folder.lua"), "--data=" + folder, *SHORT, *words)
     check(status == 0, f"it runs on {folder}", out + err)
-    parts = re.search(r"(\d+) images of 160x60 px to train on, (\d+) to choose the best weights, (\d+) for the last figure", out)
+    parts = re.search(r"(\d+) images of 160x60 px to train on, (\d+) to choose the best weights, (\d+) to test on", out)
     check(parts and sum(map(int, parts.groups())) == 160, "every image is in one part", out)
     final = out.rstrip("\n").split("\n")[-1]
-    check(re.match(rf"final exact=[\d.]+ .* n={parts.group(3)} ", final), "the last figure is of the third part", final)
+    check(re.match(rf"final exact=[\d.]+ .* n={parts.group(3)} ", final), "the last metric is of the third part", final)
     return out, parts.groups()
 
 

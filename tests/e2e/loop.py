@@ -125,10 +125,10 @@ def goes_on_to_the_bit():
     check(result["best_step"] == step and one[f"best-{step:06}.capl"] == one["best.capl"], "best.capl is that of the least loss",
           str(evaluations("runs/loop")))
     check(result["plain"]["best_step"] and "plain_val_loss" in open("runs/loop-2/metrics.jsonl", encoding="utf-8").read(),
-          "the weights as they are trained have figures of their own", str(result["plain"]))
+          "the weights as they are trained have metrics of their own", str(result["plain"]))
     tags = {tag for path in glob.glob("runs/loop/events*") for _, tag, _, _ in tfevents.read(path)}
     check(not tags or "plain_val/exact" in tags and "train/plain_val_exact" not in tags, "TensorBoard shows them beside the others", str(tags))
-    check(result["val"]["partial"] == {"batches": 2, "of": 3}, "figures of a part are marked", str(result["val"]))
+    check(result["val"]["partial"] == {"batches": 2, "of": 3}, "metrics of a part are marked", str(result["val"]))
 
 
 def stops_early():
@@ -164,7 +164,7 @@ def does_what_the_page_shows():
         file.write(own)
     status, out, err = capl("own.lua")
     check(status == 0, "the loop of docs/training.md runs", out + err)
-    check(max(float(figure) for figure in re.findall(r"^epoch .* exact ([\d.]+) %", out, re.M)) > 90, "and learns", out)
+    check(max(float(metric) for metric in re.findall(r"^epoch .* exact ([\d.]+) %", out, re.M)) > 90, "and learns", out)
     for line in (r"train\.EMA: \d+ updates", r"train\.EarlyStopping: \d+ evaluations watched", r"train\.freeze: 48 values"):
         check(re.search("^report: " + line, out, re.M), "its objects count for themselves: " + line, out)
     status, out, err = capl("doctor", "own.lua", "--json")

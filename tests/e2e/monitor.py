@@ -39,7 +39,7 @@ def gpus():
     first, second = seen[0]["gpus"]
     check((first["name"], second["name"]) == ("Fake 100", "Fake 200"), "all GPUs of the driver are shown")
     check((second["power_w"], second["power_limit_w"], second["utilization"], second["temperature_c"]) == (250, 700, 0.8, 60),
-          "with their figures", str(second))
+          "with their metrics", str(second))
     check(0 <= seen[1]["machine"]["cpu_machine"] <= 1 and "cpu" not in seen[1]["machine"], "and the machine, not capl monitor", str(seen))
     seen = look("--count=2", faults="nvmlDeviceGetUtilizationRates:3,nvmlDeviceGetTemperature:15:2")
     check("utilization" not in seen[0]["gpus"][1] and seen[0]["gpus"][1]["power_w"] == 250, "what is not supported is left out")

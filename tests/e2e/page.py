@@ -3,7 +3,7 @@
 In ```console blocks, a line behind "$ " is a command and one behind "capl> " (or "    > ", which goes on) a line at the prompt; the
 lines below are what comes out. "…" stands for any text, alone on a line for any lines. Blocks of ```lua that begin with a header
 are recipes: their name stands in the words before, and further ```lua blocks up to the next command go on with it. Behind
-<!-- not run: WHY --> a block is only read; behind <!-- numbers vary --> figures may differ. With --write the page gets what
+<!-- not run: WHY --> a block is only read; behind <!-- numbers vary --> numbers may differ. With --write the page gets what
 really comes out at the prompt.
 SPDX-License-Identifier: Apache-2.0
 """

@@ -12,7 +12,7 @@ from page import Page, in_tree
 from program import ROOT, capl, check, in_empty_folder
 
 SMALL = " --steps=10 --test=60"
-# What a page says, and what runs instead, so that it takes seconds. Of these, figures are not compared.
+# What a page says, and what runs instead, so that it takes seconds. Of these, numbers are not compared.
 TUTORIAL = [
     (r"scripts/quickstart$", "scripts/quickstart --dry-run"),
     (r"(build/capl recipes/captcha\.lua) --max_time=1m", r"\1 --samples=64 --batch=16 --val=20 --test=40 --files=8"),

@@ -26,7 +26,7 @@ def shows(p, keys, *wanted, what):
 def values(p):
     text = p.ask("capl.arange(12, {dtype = 'f32'}):reshape(3, 4)")
     has(text, "tensor (3,4) f32 cpu", "min 0  max 11  mean 5.5  std 3.606", "   0   1   2   3\n   4   5   6   7\n   8   9  10  11",
-        what="a tensor prints what it is, its figures and its values, aligned")
+        what="a tensor prints what it is, its metrics and its values, aligned")
     text = p.ask("capl.arange(10000):reshape(100, 100)")
     has(text, "…", " 9999", "  0 ", what="of a large one the corners, first and last rows and columns")
     check(len(text.split("\n")) < 16 and max(map(len, text.split("\n"))) <= 160, "they fit the terminal", text)

@@ -145,7 +145,7 @@ def of_a_run():
     with open("runs/a/settings.json", "w", encoding="utf-8") as file:
         file.write("{}")
     status, out, err = capl(text="plot('runs/a')\nplot('a', {'lr'})\nplot('a', {'nix'})\n")
-    check("loss 0.05" in out and "lr 0.1" in out and "no figure 'nix'" in err and "loss" in err, "a run's folder is drawn", out + err)
+    check("loss 0.05" in out and "lr 0.1" in out and "no metric 'nix'" in err and "loss" in err, "a run's folder is drawn", out + err)
 
 
 def main():

@@ -57,7 +57,7 @@ def real_steps(name):
 
 
 def same_again():
-    """Two runs with the same seed print the same final figures, whatever the number of loader threads."""
+    """Two runs with the same seed print the same final metrics, whatever the number of loader threads."""
     finals = []
     for workers in ("0", "2"):
         _, out, err = capl(recipe("captcha.lua"), *SMALL["captcha.lua"], "--workers=" + workers)
@@ -71,7 +71,7 @@ def evaluate():
     status, out, err = capl("eval", "runs/captcha/best.capl", "--data=images", "--json")
     check(status == 0, "eval", out + err)
     result = json.loads(out)
-    check(result["n"] == 20 and 0 <= result["low"] <= result["exact"] <= result["high"] <= 1, "its figures", out)
+    check(result["n"] == 20 and 0 <= result["low"] <= result["exact"] <= result["high"] <= 1, "its metrics", out)
     path = "runs/captcha/best.capl/meta.json"
     with open(path, encoding="utf-8") as file:
         meta = json.load(file)
@@ -82,7 +82,7 @@ def evaluate():
 
 
 def held_out():
-    """a100_ddp on a folder: its figures are of a part of that folder, not of generated captchas."""
+    """a100_ddp on a folder: its metrics are of a part of that folder, not of generated captchas."""
     capl("generate", "--out=folder", "--n=60", "--seed=6")
     status, out, err = capl(recipe("a100_ddp.lua"), "--data=folder", "--batch=4", "--preset=smoke", "--held_out=0.3", "--device=cpu")
     check(status == 0, "a100_ddp on a folder", out + err)
@@ -96,17 +96,17 @@ def bench():
     small = ["--steps=3", "--warmup=1"]
     status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--json")
     check(status == 0, "bench --json", out + err)
-    figures = json.loads(out)
+    metrics = json.loads(out)
     for key in ("images_per_s", "step_ms", "peak_bytes", "precision", "batch", "threads", "steps"):
-        check(key in figures, f"it has {key}", out)
-    check(figures["batch"] == 8 and figures["steps"] == 3, "as asked", out)
+        check(key in metrics, f"it has {key}", out)
+    check(metrics["batch"] == 8 and metrics["steps"] == 3, "as asked", out)
     status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--fixed", "--ops")
     check(status == 0 and "data fixed" in out and "conv2d" in out and "floor" in out, "bench --ops", out + err)
     status, out, err = capl("bench", recipe("captcha.lua"), "--batch=8", *small, "--fixed", "--ops", "--json")
     check(status == 0, "bench --ops --json", out + err)
-    figures = json.loads(out)
-    floors = sum(row["floor_ms"] for row in figures["ops"])
-    check(len(figures["ops"]) > 1 and abs(figures["floor_sum_ms"] / floors - 1) < 1e-6, "floor_sum_ms sums the floors", out)
+    metrics = json.loads(out)
+    floors = sum(row["floor_ms"] for row in metrics["ops"])
+    check(len(metrics["ops"]) > 1 and abs(metrics["floor_sum_ms"] / floors - 1) < 1e-6, "floor_sum_ms sums the floors", out)
 
 
 def main():

@@ -144,7 +144,7 @@ def large_pictures():
 
 
 def other_tasks():
-    """A run that reads no texts: figures by class, and the deciding one first."""
+    """A run that reads no texts: metrics by class, and the deciding one first."""
     classes = [{"class": k, "name": name, "pixels": 1000 * k, "iou": 0.5 + k / 10, "f": 0.6, "recall": 0.7} for k, name in enumerate(("skin", "<hair>"))]
     found = {"kind": "segmentation", "role": "val", "main": "miou", "better": "max", "value": 0.55, "n": 40, "miou": 0.55, "accuracy": 0.9,
              "classes": classes, "confusion": {"labels": ["skin", "<hair>"], "counts": [[900, 100], [50, 1950]]},
@@ -153,8 +153,8 @@ def other_tasks():
     run_folder.write("runs/masks", {"result.json": {"ended": "max_time", "val": {"n": 40, "miou": 0.55}}, "evaluation.json": found, "metrics.jsonl": rows})
     text = page_of("runs/masks")
     words = Page(text).text()
-    check(re.search(r"Outcome mean IoU \(val\) 55.00 %", words) and "its time box is over" in words, "the deciding figure comes first", words)
-    for wanted in ("<hair> 1,000 60.00 % 60.00 % 70.00 % –", "confusion matrix of 2 classes: 150 were read wrong", "faces/3.png", "f 0.123", "figures (val)"):
+    check(re.search(r"Outcome mean IoU \(val\) 55.00 %", words) and "its time box is over" in words, "the deciding metric comes first", words)
+    for wanted in ("<hair> 1,000 60.00 % 60.00 % 70.00 % –", "confusion matrix of 2 classes: 150 were read wrong", "faces/3.png", "f 0.123", "metrics (val)"):
         check(wanted in words or wanted in text, f"it tells {wanted}", words)
     check("characters" not in words, "and nothing of characters", words)
     check(re.search(r'rotate\(-90\)" text-anchor="start">&lt;hair&gt;<', text), "long names stand upright over their columns", text)
@@ -289,11 +289,11 @@ def lists():
     check(capl("runs", "runs/own")[1] == "runs/own holds no runs\n" and capl("runs", "--json", "runs/own")[1] == "[]\n", "a folder without runs")
 
 
-def figures_of_all_kinds():
+def metrics_of_all_kinds():
     """Accuracies and errors are not compared with each other: each kind has an order of its own."""
-    for i, (figure, found) in enumerate([("mae", 7), ("exact", 0.9), ("mae", 0.5), ("exact", 0.95), ("mae", 3), ("exact", 0.2)]):
+    for i, (metric, found) in enumerate([("mae", 7), ("exact", 0.9), ("mae", 0.5), ("exact", 0.95), ("mae", 3), ("exact", 0.2)]):
         run_folder.write(f"mixed/{i}", {"result.json": {"ended": "steps"}, "metrics.jsonl": [],
-                                        "evaluation.json": {"main": figure, "value": found, "role": "val", "better": "min" if figure == "mae" else "max"}})
+                                        "evaluation.json": {"main": metric, "value": found, "role": "val", "better": "min" if metric == "mae" else "max"}})
     found = [run["best"] for run in json.loads(capl("runs", "mixed", "--sort=best", "--json")[1])]
     check(found == [0.95, 0.9, 0.2, 0.5, 3, 7], "the best of each kind comes first", str(found))
 
@@ -355,10 +355,10 @@ def exact_p(a, n, b, m):
 
 
 def two(a, n, b, m):
-    """The result of capl diff of two runs with these figures."""
+    """The result of capl diff of two runs with these metrics."""
     for name, right, count in (("a", a, n), ("b", b, m)):
         run_folder.write("pair/" + name, {"result.json": {"ended": "steps", "test": {"exact": right / count, "n": count, "low": 0.1, "high": 0.9}}})
-    return json.loads(capl("diff", "pair/a", "pair/b", "--json", "--out=none")[1])["figures"][0]
+    return json.loads(capl("diff", "pair/a", "pair/b", "--json", "--out=none")[1])["metrics"][0]
 
 
 def differences():
@@ -383,7 +383,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, figures_of_all_kinds, sweeps, differences):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, metrics_of_all_kinds, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

@@ -68,9 +68,9 @@ def settings():
 
 
 def result():
-    figures = {key: value for key, value in evaluation().items() if not isinstance(value, (list, dict, str))}
+    metrics = {key: value for key, value in evaluation().items() if not isinstance(value, (list, dict, str))}
     return {"recipe": "captcha.lua", "ended": "steps", "steps": 4000, "images": 256000, "seconds": 200.0, "images_per_s": 1280.0, "model": "best.capl",
-            "best_step": 3740, "test": figures, "val": figures, "device": "cpu", "seed": 42, "peak_memory_bytes": 415236096,
+            "best_step": 3740, "test": metrics, "val": metrics, "device": "cpu", "seed": 42, "peak_memory_bytes": 415236096,
             "next": "capl predict runs/captcha/best.capl IMAGE.png", "stages": [{"name": "weak", "step": 0}, {"name": "normal", "step": 800}],
             "features": [{"name": "augment of the train loader", "what": "augmented samples", "count": 256000, "explicit": True},
                          {"name": "ema = 0.999", "what": "updates of the averages", "count": 4000, "explicit": True}]}

@@ -56,7 +56,7 @@ def table(folder):
     for row, line in zip(rows, lines):
         got = {key: float(value) for key, value in row.items() if value != "" and key != "event"}
         wanted = {key: value for key, value in line.items() if not isinstance(value, str)}
-        check(got == wanted, f"of the same figures, empty where there is none, step {line['step']}", f"{got}\n{wanted}")
+        check(got == wanted, f"of the same metrics, empty where there is none, step {line['step']}", f"{got}\n{wanted}")
 
 
 def events(folder):
@@ -68,7 +68,7 @@ def events(folder):
     check([step for step, _ in losses] == [step for step, _ in wanted] and
           all(abs(a - b) < 1e-6 * abs(b) for (_, a), (_, b) in zip(losses, wanted)), "it has each loss", str(losses[:3]))
     tags = {tag for _, tag, _, _ in seen}
-    check({"train/lr", "train/images_per_s", "val/exact", "val/loss", "time/forward"} <= tags, "and the other figures", str(tags))
+    check({"train/lr", "train/images_per_s", "val/exact", "val/loss", "time/forward"} <= tags, "and the other metrics", str(tags))
     texts = [(step, value) for step, tag, kind, value in seen if tag == "settings" and kind == "text"]
     check(len(texts) == 1 and texts[0][0] == 0 and "| seed | 42 | recipe |" in texts[0][1], "and the settings", str(texts))
     pictures = [value for _, tag, kind, value in seen if tag == "samples" and kind == "image"]
@@ -103,7 +103,7 @@ def objects():
     stored = metrics("runs/small-2")
     check([line for line in lines if "loss" in line and "progress" not in line] == [row for row in stored if "loss" in row],
           "the lines of metrics.jsonl among them")
-    check(0 <= lines[-1]["final"]["exact"] <= 1 and lines[-1]["final"]["n"] == 50, "and the figures at last", str(lines[-1]))
+    check(0 <= lines[-1]["final"]["exact"] <= 1 and lines[-1]["final"]["n"] == 50, "and the metrics at last", str(lines[-1]))
     check(any(line.get("progress") == 1 for line in lines), "and the progress")
     check(any("keep: " in line.get("text", "") for line in lines), "and what people would read")
     with open("prints.lua", "w", encoding="utf-8") as file:

@@ -77,7 +77,7 @@ def grid():
     command = out.rsplit("next: ", 1)[1].strip()
     done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60, check=False)
     check(done.returncode == 0, "its command runs", done.stdout + done.stderr)
-    check(val_losses("runs/small") == val_losses(best["folder"]), "and gives the same figures, bit for bit")
+    check(val_losses("runs/small") == val_losses(best["folder"]), "and gives the same metrics, bit for bit")
 
 
 def killed():
@@ -185,7 +185,7 @@ def none_is_best():
     check("No best trial" in page and "Best: trial" not in page, "and so does its page", page[:2000])
 
 
-def other_figures():
+def other_metrics():
     with open("small.lua", encoding="utf-8") as file:
         text = file.read()
     text = text.replace("nn.Linear(32, 6)", "nn.Linear(32, 1)").replace(
@@ -207,7 +207,7 @@ train.fit {
     with open("numbers.lua", "w", encoding="utf-8") as file:
         file.write(text)
     status, out, err = capl("sweep", "numbers.lua", "--grid", "steps=2,9", "--metric=val_rmse", "--no-halved", "--out=R")
-    check(status == 0 and "best: trial" in out, "a figure that there is only from the first sample on is one to choose by", out + err)
+    check(status == 0 and "best: trial" in out, "a metric that there is only from the first sample on is one to choose by", out + err)
     found = sorted(r["value"] for r in results("R"))
     check(f"val_rmse {found[0]:.5g}" in out, "the least rmse is best", out)
     check("--no-halved" in out, "--no-KEY goes to the trials as the recipe reads it", out)
@@ -226,7 +226,7 @@ def main():
     halving()
     seeds()
     none_is_best()
-    other_figures()
+    other_metrics()
     judged_by_others()
 
 

@@ -207,13 +207,27 @@ describe("train.Checkpoint", function()
     remove_folder(where)
     o = build()
     ck = checkpoint_of(o, where, {every = 1000, keep = 1, top_k = 2})
-    for step, figure in ipairs{0.5, 0.9, 0.7, 0.1, 0.8} do
+    for step, metric in ipairs{0.5, 0.9, 0.7, 0.1, 0.8} do
       run_loop(o, step, ck, step - 1)
-      ck:evaluated(figure)
+      ck:evaluated(metric)
     end
     ck.step = 6
     ck:save()
     assert.same({"step-000002.capl", "step-000005.capl", "step-000006.capl"}, names())
+  end)
+
+  it("reads the best ones of a checkpoint from before they were called value", function()
+    local o, options = build(), {every = 1000, top_k = 2}
+    local ck = checkpoint_of(o, where, options)
+    run_loop(o, 1, ck)
+    ck.top = {{step = 1, figure = 0.9}}
+    ck:save()
+    o = build()
+    ck = checkpoint_of(o, where, options)
+    ck:resume(where)
+    run_loop(o, 2, ck, 1)
+    ck:evaluated(0.5)
+    assert.same({{step = 1, value = 0.9, figure = 0.9}, {step = 2, value = 0.5}}, ck.top)
   end)
 
   it("falls back to the one before when the newest is damaged", function()

@@ -136,8 +136,8 @@ describe("ema of train.fit", function()
       local now = values_of(averaged.model)
       if keep == "last" then assert.same(seen.evaluated, now) end
       assert.is_not.same(values_of(plain.model)["3.bias"], now["3.bias"])
-      local figures = train.evaluate(averaged.model, averaged.val, {precision = "fp32"}):result()
-      assert.equal(keep == "best" and r.best.exact or r.val.exact, figures.exact)
+      local metrics = train.evaluate(averaged.model, averaged.val, {precision = "fp32"}):result()
+      assert.equal(keep == "best" and r.best.exact or r.val.exact, metrics.exact)
     end
   end)
 end)
@@ -233,7 +233,7 @@ describe("early_stop of train.fit", function()
     assert.equal("steps", train.fit(o).ended)
   end)
 
-  it("wants a figure it can watch", function()
+  it("wants a metric it can watch", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
     assert.matches("unknown metric 'exat'; did you mean 'exact'?", said{early_stop = {patience = 1, metric = "exat"}},
       1, true)
@@ -332,7 +332,7 @@ describe("train.BestTracker", function()
 end)
 
 describe("the weights that are kept", function()
-  it("score what was recorded, whichever figure decides", function()
+  it("score what was recorded, whichever metric decides", function()
     for _, wanted in ipairs{"exact", "loss"} do
       local o = job{steps = 12, eval_every = 1, metric = wanted, val = loader("val", 40)}
       o.optimizer = optim.SGD(o.model:parameters(), {lr = 3})

@@ -51,7 +51,7 @@ describe("a run without validation", function()
 end)
 
 describe("limit_batches", function()
-  it("cuts epochs and evaluations, and marks the figure", function()
+  it("cuts epochs and evaluations, and marks the metric", function()
     local o, seen = counting(job{limit_batches = {train = 2, val = 1}, epochs = 3, eval_every = 2, capture = false})
     o.steps = nil
     local r = train.fit(o)

@@ -1,4 +1,4 @@
--- What a step of training is made of: summed batches, held gradients, rates by rule, by layer and by figure; in
+-- What a step of training is made of: summed batches, held gradients, rates by rule, by layer and by metric; in
 -- train.fit and in custom training loops.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
@@ -159,7 +159,7 @@ describe("lr_rule", function()
 end)
 
 describe("schedule.plateau", function()
-  it("is told the figures of val, also inside a warm-up, and its state goes with the optimizer's", function()
+  it("is told the metrics of val, also inside a warm-up, and its state goes with the optimizer's", function()
     local function make()
       local o = job{val = loader("val", 6), steps = 12, eval_every = 1}
       o.optimizer = optim.SGD(o.model:parameters(), {lr = optim.schedule.warmup(
@@ -175,7 +175,7 @@ describe("schedule.plateau", function()
     assert.same(o.optimizer.groups[1].lr:state(), again.optimizer.groups[1].lr:state())
   end)
 
-  it("is told each figure once, however many groups follow it", function()
+  it("is told each metric once, however many groups follow it", function()
     local plateau = optim.schedule.plateau{lr = 1, patience = 100}
     local told, report = 0, plateau.told
     plateau.told = function(...)

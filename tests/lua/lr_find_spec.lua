@@ -53,7 +53,7 @@ end
 
 describe("train.lr_find", function()
   it("leaves weights, statistics, optimizers, random numbers and the loader as they were, to the bit", function()
-    local function figures(find)
+    local function metrics(find)
       local o = job()
       train_some(o, 2)
       if not find then o.train:set_state(o.train:state()) end -- the rest of the epoch is still to come
@@ -72,7 +72,7 @@ describe("train.lr_find", function()
       table.insert(out, o.optimizer.lr)
       return out
     end
-    local plain, tried = figures(false), figures(true)
+    local plain, tried = metrics(false), metrics(true)
     assert.equal(2 + 3 + 2, #plain) -- three batches of the epoch were left
     for i = 1, 2 do plain[i].steps, tried[i].steps = nil, nil end
     assert.same(plain, tried)

@@ -69,7 +69,7 @@ local function loader_of(source, rank, size, batch, opts)
   return data.loader(o)
 end
 
--- What a meter says, without the loader and what else is no figure.
+-- What a meter says, without the loader and what else is no metric.
 local function told(meter)
   local out = meter.write and meter:write() or meter:result()
   out.loss, out.samples, out.lines = meter.loss, meter.samples and meter:samples(), meter.lines and meter:lines()
@@ -108,7 +108,7 @@ local Linear = function(out)
 end
 
 describe("an evaluation of several ranks", function()
-  it("counts texts as one process does: figures, confusions, the worst and some right ones", function()
+  it("counts texts as one process does: metrics, confusions, the worst and some right ones", function()
     for _, count in ipairs(counts) do
       same_on_all(function(rank, size)
         return Linear(6), loader_of(texts_of(count), rank, size, 4),

@@ -1,4 +1,4 @@
--- meters: figures of texts, masks, places and numbers against plain loops; what an evaluation reads, and what it
+-- meters: metrics of texts, masks, places and numbers against plain loops; what an evaluation reads, and what it
 -- refuses.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
@@ -177,7 +177,7 @@ describe("a segmentation meter", function()
   end
 
   -- By the definitions: sets of pixels.
-  local function figures(first, count)
+  local function metrics(first, count)
     local hit, meant, read = {}, {}, {}
     for k = 0, K - 1 do hit[k], meant[k], read[k] = 0, 0, 0 end
     for i = (first - 1) * H * W + 1, (first + count - 1) * H * W do
@@ -198,22 +198,22 @@ describe("a segmentation meter", function()
     return iou / seen, f / present, right / all
   end
 
-  it("gives figures of the whole set, and those of batches beside them", function()
+  it("gives metrics of the whole set, and those of batches beside them", function()
     local meter = train.SegmentationMeter{classes = K}
     for _, part in ipairs{{1, 2}, {3, 2}, {5, 1}} do
       meter:add(scores_of(unpack(part)), {mask = mask_of(unpack(part))})
     end
-    local miou, f, accuracy = figures(1, N)
+    local miou, f, accuracy = metrics(1, N)
     local r = meter:result()
     assert.is_true(close({miou, f, accuracy}, {r.miou, r.f, r.accuracy}, 1e-12))
     local by_batch = 0
-    for _, part in ipairs{{1, 2}, {3, 2}, {5, 1}} do by_batch = by_batch + select(2, figures(unpack(part))) / 3 end
+    for _, part in ipairs{{1, 2}, {3, 2}, {5, 1}} do by_batch = by_batch + select(2, metrics(unpack(part))) / 3 end
     assert.is_true(close(by_batch, r.f_batch, 1e-12) and math.abs(by_batch - f) > 1e-4)
     assert.same({5, 4}, {r.n, #r.classes})
     assert.matches("^mIoU .* n 5$", meter:line())
   end)
 
-  it("gives the same figures of the set whatever the batches are", function()
+  it("gives the same metrics of the set whatever the batches are", function()
     local whole, single = train.SegmentationMeter{classes = K}, train.SegmentationMeter{classes = K}
     whole:add(scores_of(1, N), {mask = mask_of(1, N)})
     for n = 1, N do single:add(scores_of(n, 1), {mask = mask_of(n, 1)}) end
@@ -237,7 +237,7 @@ describe("a segmentation meter", function()
     local worst = meter:samples().wrong
     assert.equal(2, #worst)
     assert.is_true(worst[1].accuracy <= worst[2].accuracy)
-    assert.is_true(close(select(3, figures(worst[1].id + 1, 1)), worst[1].accuracy, 1e-6))
+    assert.is_true(close(select(3, metrics(worst[1].id + 1, 1)), worst[1].accuracy, 1e-6))
   end)
 
   it("refuses pixels of no class, but for those to be ignored", function()
@@ -279,7 +279,7 @@ describe("a localization meter", function()
     assert.matches("^MAE 2.00 px, RMSE 2.94 px, within 2 px 66.67 %% %[.*n 2$", meter:line())
   end)
 
-  it("measures otherwise when it is told, and chooses by another figure", function()
+  it("measures otherwise when it is told, and chooses by another metric", function()
     local meter = train.LocalizationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
     meter:add(output:narrow(2, 3, 2), {points = truth})
     local r = meter:result()
@@ -296,7 +296,7 @@ describe("a localization meter", function()
 end)
 
 describe("a regression meter", function()
-  it("gives figures in the numbers' own unit", function()
+  it("gives metrics in the numbers' own unit", function()
     local want, got = {1, 2, 4, -3, 0.00001}, {1.5, 2, 3, -1, 0.2}
     local sum, middle, total, absolute, symmetric, relative = 0, 0, 0, 0, 0, 0
     for i = 1, 5 do middle = middle + want[i] / 5 end
@@ -392,7 +392,7 @@ describe("train.evaluate", function()
     assert.same({3, own}, {batches, meter})
   end)
 
-  it("refuses a meter whose main figure has no value", function()
+  it("refuses a meter whose main metric has no value", function()
     local own = {main = "mean", better = "max", add = function() end, result = function() return {n = 7} end}
     assert.matches("the main metric of the meter, mean, has no value", error_text(function()
       return (train.evaluate(nn.Linear(2, 1), loader(numbers()),
@@ -490,9 +490,9 @@ describe("the test images", function()
 
   it("choose no stage of a schedule", function()
     local test = loader(numbers(), "test")
-    local figures = train.evaluate(nn.Linear(2, 1), test, fp32):result()
+    local metrics = train.evaluate(nn.Linear(2, 1), test, fp32):result()
     local schedule = capl.augment.schedule{{}, {from = {metric = "exact", above = 0.9}}}
-    assert.matches("these metrics are of the test images", error_text(function() schedule:report(figures) end), 1, true)
+    assert.matches("these metrics are of the test images", error_text(function() schedule:report(metrics) end), 1, true)
   end)
 end)
 
@@ -510,15 +510,15 @@ describe("train.fit with a meter", function()
     return train.fit(o), o
   end
 
-  it("keeps the weights whose main figure is the best, the least one too", function()
+  it("keeps the weights whose main metric is the best, the least one too", function()
     local least = math.huge
     local r, o = fit{meter = function(val)
       local meter = train.RegressionMeter{loader = val}
       local result = meter.result
       function meter:result()
-        local figures = result(self)
-        least = math.min(least, figures.rmse or math.huge)
-        return figures
+        local metrics = result(self)
+        least = math.min(least, metrics.rmse or math.huge)
+        return metrics
       end
       return meter
     end}

@@ -1,4 +1,4 @@
--- Loaders of the ranks of a world: blocks, even rounds for training, each sample once for figures, and going on
+-- Loaders of the ranks of a world: blocks, even rounds for training, each sample once for metrics, and going on
 -- elsewhere.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"

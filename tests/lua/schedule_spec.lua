@@ -164,7 +164,7 @@ describe("a stage with a metric", function()
     assert.same({{stage = 1, step = 0}, {stage = 2, step = 5}}, s:history())
   end)
 
-  it("says which figure it misses", function()
+  it("says which metric it misses", function()
     local s = waiting()
     loader(s)
     assert.equal("LINE: augment.schedule: stage 2 waits for exact, which was not reported: chars, loss\n  hint: schedule:report{exact = …}",

@@ -1,4 +1,4 @@
--- Settings and figures of the process: devices, precision, seed, counters, clock, profile, the registered model.
+-- Settings and metrics of the process: devices, precision, seed, counters, clock, profile, the registered model.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -97,7 +97,7 @@ describe("precision", function()
   end)
 end)
 
-describe("figures", function()
+describe("metrics", function()
   it("count memory", function()
     collectgarbage() -- what earlier tests left would go in between
     collectgarbage()

@@ -133,8 +133,8 @@ describe("a manifest", function()
 end)
 
 describe("a claim", function()
-  local function verdicts(given, figures, seconds)
-    local found = claim.judge(claim.read(given), figures, seconds or 1)
+  local function verdicts(given, metrics, seconds)
+    local found = claim.judge(claim.read(given), metrics, seconds or 1)
     local out = {}
     for i, v in ipairs(found.verdicts) do out[i] = v.verdict end
     return table.concat(out, ", "), found.met, found.lines
@@ -162,7 +162,7 @@ describe("a claim", function()
     assert.is_false(select(2, verdicts({exact = 0.5}, {})))
   end)
 
-  it("bounds loss, steps, time and other figures on their own side", function()
+  it("bounds loss, steps, time and other metrics on their own side", function()
     local said, met = verdicts({loss = 0.1, steps = 100, within = "1h 30 min", at_least = {miou = 0.5}, at_most = {mae = 2}},
       {loss = 0.1, steps = 101, miou = 0.6, mae = 1.9}, 5400)
     assert.equal("met, met, missed, met, met", said)

@@ -54,7 +54,7 @@ describe("data.split", function()
     assert.same(names(val), names(again))
   end)
 
-  it("keeps a third part for the last figure, whatever share the second has", function()
+  it("keeps a third part for the test metric, whatever share the second has", function()
     local train, val, test = data.split(all, {val = 0.2, test = 0.3})
     local _, other, same = data.split(all, {val = 0.4, test = 0.3})
     assert.equal(200, train:count() + val:count() + test:count())

@@ -54,7 +54,7 @@ describe("text_meter", function()
     assert.is_true(support.close(r.exact, 1 / 2))
   end)
 
-  it("counts look-alikes as one beside the strict figure", function()
+  it("counts look-alikes as one beside the strict metric", function()
     local meter = capl.text_meter("0O1I")
     meter:add({0, 2, 1, 2, 0, 3, 3, 0}, {0, 2, 0, 2, 0, 2, 3, 1}, 2) -- 01 right; O1 for 01; 0I for 01; I0 for IO
     local r = meter:result()

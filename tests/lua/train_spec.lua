@@ -201,7 +201,7 @@ describe("train.fit", function()
     end
   end)
 
-  it("tests on the test loader and hands out the figures", function()
+  it("tests on the test loader and hands out the metrics", function()
     local r = train.fit(job{steps = 2, test = loader("test", 10, 3)})
     assert.equal(10, r.test.n)
     assert.equal(2, #r.test.positions)
@@ -217,7 +217,7 @@ describe("train.fit", function()
   end)
 
   it("refuses what it does not know, and names what is missing", function()
-    assert.equal("LINE: train.fit: unknown option 'optimizer'; did you mean 'optimizer'?", fit_error{optimizer = 1})
+    assert.equal("LINE: train.fit: unknown option 'optimiser'; did you mean 'optimizer'?", fit_error{optimiser = 1})
     assert.equal("LINE: train.fit: unknown option 'max_tine'; did you mean 'max_time'?", fit_error{max_tine = "5m"})
     for key, home in pairs{patience = "it belongs to early_stop = {patience = …} of train.fit",
       batch = "it belongs to data.loader{batch = …}", betas = "it belongs to the optimizer",
@@ -275,7 +275,7 @@ describe("train.evaluate", function()
     for _, e in ipairs(samples.wrong) do assert.is_true(e.truth ~= e.read and e.id < 7) end
   end)
 
-  it("refuses a figure about another number of samples", function()
+  it("refuses a metric about another number of samples", function()
     local model = small_model()
     local function evaluate(claims)
       return error_text(function()

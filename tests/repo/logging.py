@@ -25,18 +25,18 @@ def measure(folder, *words):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for words in ((), ("--log_every=1",)):
-            figures = measure(folder, *words)
-            text = ", ".join(f"{entry['name']} {entry['us']:.2f}" for entry in figures["by"])
-            print(f"{' '.join(words) or 'as it comes'}: {figures['us']:.2f} us a step ({text}), others {figures['others_us']:.2f}")
-            if figures["steps"] != 10000 or {entry["name"] for entry in figures["by"]} < {"progress", "curve", "time", "monitor"}:
-                sys.exit(f"FAILED: not everything was measured: {figures}")
-            with open(os.path.join(folder, figures["folder"], "metrics.jsonl"), encoding="utf-8") as file:
+            metrics = measure(folder, *words)
+            text = ", ".join(f"{entry['name']} {entry['us']:.2f}" for entry in metrics["by"])
+            print(f"{' '.join(words) or 'as it comes'}: {metrics['us']:.2f} us a step ({text}), others {metrics['others_us']:.2f}")
+            if metrics["steps"] != 10000 or {entry["name"] for entry in metrics["by"]} < {"progress", "curve", "time", "monitor"}:
+                sys.exit(f"FAILED: not everything was measured: {metrics}")
+            with open(os.path.join(folder, metrics["folder"], "metrics.jsonl"), encoding="utf-8") as file:
                 lines = sum(1 for line in file)
             if lines < (10000 if words else 200):
                 sys.exit(f"FAILED: the run wrote {lines} lines only")
             limit = LIMIT_EACH_US if words else LIMIT_US
-            if not 0 < figures["us"] + figures["others_us"] < limit:
-                sys.exit(f"FAILED: {figures['us']} + {figures['others_us']} us a step, wanted: less than {limit}")
+            if not 0 < metrics["us"] + metrics["others_us"] < limit:
+                sys.exit(f"FAILED: {metrics['us']} + {metrics['others_us']} us a step, wanted: less than {limit}")
 
 
 main()

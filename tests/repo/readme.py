@@ -95,9 +95,9 @@ def in_step():
     if english != chinese:
         differ = [pair for pair in zip(english + [""] * 9, chinese + [""] * 9) if pair[0] != pair[1]]
         fail(f"the READMEs differ in their commands, first: {differ[0]}")
-    figures = [re.findall(r"\d+(?:\.\d+)?(?= [|/])|exact=[\d.]+", read(page)) for page in PAGES]
-    if figures[0] != figures[1]:
-        fail(f"the READMEs differ in their figures: {figures}")
+    metrics = [re.findall(r"\d+(?:\.\d+)?(?= [|/])|exact=[\d.]+", read(page)) for page in PAGES]
+    if metrics[0] != metrics[1]:
+        fail(f"the READMEs differ in their numbers: {metrics}")
     if len(english) < 8:
         fail(f"only {len(english)} commands were found in README.md")
     print(f"ok {len(english)} commands, the same in both")

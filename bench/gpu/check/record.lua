@@ -1,7 +1,7 @@
 -- record.lua: what was measured: results.jsonl, a line as soon as it is known, and the report that is made of it.
 --
--- A line is {kind = "row", section, what, status = "passed" | "failed" | "not run", value = text, ms = main figure,
--- figures, elapsed_s, seconds}; a call begins with {kind = "call", commit, …} and ends with {kind = "end", why}. Of
+-- A line is {kind = "row", section, what, status = "passed" | "failed" | "not run", value = text, ms = main metric,
+-- metrics, elapsed_s, seconds}; a call begins with {kind = "call", commit, …} and ends with {kind = "end", why}. Of
 -- rows with the same section and what the last one counts.
 -- SPDX-License-Identifier: Apache-2.0
 local child = require "child"

@@ -19,9 +19,9 @@ local function case(section, what, words, needs)
   local cases = out and run.objects(out) or {}
   local f = cases[#cases]
   if not f then return nil end
-  if f.error then record.row(section, what, "failed", f.error, {figures = f}) return nil end
+  if f.error then record.row(section, what, "failed", f.error, {metrics = f}) return nil end
   record.row(section, what, "passed", ("%.4f ms (%.4f to %.4f)"):format(f.step_ms, f.min_ms, f.max_ms),
-    {ms = f.step_ms, figures = f})
+    {ms = f.step_ms, metrics = f})
   return f.step_ms
 end
 
@@ -37,7 +37,7 @@ local function ratio(section, what, capl, best, wanted)
     or (", target %.1f not met"):format(wanted)
   record.row(section, row, wanted and times < wanted and "failed" or "passed",
     ("capl %.4f ms, PyTorch at its best %.4f ms: %.2f times%s"):format(capl, best, times, met),
-    {figures = {ratio = times}})
+    {metrics = {ratio = times}})
 end
 
 local function least(a, b) return a and b and math.min(a, b) or a or b end

@@ -19,9 +19,9 @@ function sections.info()
   if not out then return end
   for line in (out:match("\ncuda\n(.-)\nenvironment") or ""):gmatch("[^\n]+") do print(line) end
   record.row("info", "libraries", "passed", out:match("\n  cuDNN%s+([^\n]+)") or "no cuDNN",
-    {figures = {text = out:match("\ncuda\n(.-)\nenvironment"), sandbox = out:match("\nsandbox\n(.-)\n%l")}})
+    {metrics = {text = out:match("\ncuda\n(.-)\nenvironment"), sandbox = out:match("\nsandbox\n(.-)\n%l")}})
   local device, done = run.capl_program("info", "device", {"-e", "print(capl.zeros(1).device)"}, {needs = 5})
-  if device then record.row("info", "device", "passed", run.last(device), {figures = {card = run.card()}})
+  if device then record.row("info", "device", "passed", run.last(device), {metrics = {card = run.card()}})
   elseif done and done.status then error(run.NO_GPU, 0) end
 end
 
@@ -73,7 +73,7 @@ local function twice(section, second)
     local b, ms, captured
     if a then b, ms, captured = train_once(section, precision, with(words, second)) end
     if b and second[1] and (captured or 0) < 1 then record.row(section, precision, "failed", "no step was captured")
-    elseif b then same(section, precision, a, b, {ms = ms, figures = {captured_steps = captured}}) end
+    elseif b then same(section, precision, a, b, {ms = ms, metrics = {captured_steps = captured}}) end
     if run.stopped then return end
   end
 end
@@ -98,7 +98,7 @@ function sections.sandbox()
     if numbers and (captured or 0) < 1 then record.row("sandbox", setting[1], "failed", "no step was captured")
     elseif numbers then
       first = first or numbers
-      same("sandbox", setting[1], first, numbers, {ms = ms, figures = {captured_steps = captured}})
+      same("sandbox", setting[1], first, numbers, {ms = ms, metrics = {captured_steps = captured}})
     end
     if run.stopped then return end
   end
@@ -113,9 +113,9 @@ local function nccl_once(what, words)
   local out = run.capl_program("nccl", what, with(script, words), {env = {CAPL_COLLECTIVES = "nccl"}, needs = 30})
   if not out then return false end
   local f = run.objects(out)[1]
-  if not f then record.row("nccl", what, "failed", "it printed no figures") return false end
+  if not f then record.row("nccl", what, "failed", "it printed no metrics") return false end
   record.row("nccl", what, "passed", ("%d answers right, captured steps too; %g MB in %.4f ms, bus %.2f GB/s"):format(
-    f.checked, f.mb, f.ms, f.bus_gb_s), {ms = f.ms, figures = f})
+    f.checked, f.mb, f.ms, f.bus_gb_s), {ms = f.ms, metrics = f})
   return true
 end
 

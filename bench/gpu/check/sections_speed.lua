@@ -49,14 +49,14 @@ local function not_captured(f)
     or "nobody said why not")
 end
 
--- The row of a program that printed figures. -> them, nil where they are missing or nothing was captured
+-- The row of a program that printed metrics. -> them, nil where they are missing or nothing was captured
 local function timed(section, what, out, o)
   local f = run.objects(out)[1]
-  if not f or not f.step_ms then record.row(section, what, "failed", "it printed no figures") return nil end
+  if not f or not f.step_ms then record.row(section, what, "failed", "it printed no metrics") return nil end
   local refused, plans, engines = o.captured and not_captured(f), plans_of(o.plans)
   local value = (o.ops and ("%.4f ms summed over all ops"):format(f.floor_sum_ms) or block_text(f)) .. engines
   record.row(section, what, refused and "failed" or "passed", refused or value,
-    {ms = o.ops and f.floor_sum_ms or f.step_ms, figures = kept(f, plans)})
+    {ms = o.ops and f.floor_sum_ms or f.step_ms, metrics = kept(f, plans)})
   return not refused and f or nil
 end
 
@@ -77,7 +77,7 @@ local function target(what, value, met, text)
     record.row("bench", "target: " .. what, "not run", "what it is made of was not measured") return
   end
   record.row("bench", "target: " .. what,
-    met and "passed" or "failed", text .. (met and ", met" or ", not met"), {figures = {value = value}})
+    met and "passed" or "failed", text .. (met and ", met" or ", not met"), {metrics = {value = value}})
 end
 
 -- The share of the floor and the time of a whole training, of the case that they are about.
@@ -86,7 +86,7 @@ local function targets()
   local share = step and floor and floor.ms / step.ms
   target("60 % of the summed floor", share, share and share >= WANTED_FLOOR, share and ("%.1f %%"):format(100 * share))
   local data = record.find("bench", "bf16-1024 with data")
-  local seconds = data and IMAGES * EPOCHS / data.figures.images_per_s
+  local seconds = data and IMAGES * EPOCHS / data.metrics.images_per_s
   target(("%d images x %d epochs in %d s (H200)"):format(IMAGES, EPOCHS, WANTED_S), seconds, seconds
     and seconds <= WANTED_S, seconds and ("%.1f s"):format(seconds))
 end
@@ -141,7 +141,7 @@ local function engine_rows(path)
       if line.chosen then ms = math.min(ms or math.huge, line.ms or math.huge) end
     end
     record.row("engines", name, ms and "passed" or "failed", table.concat(parts, "; "),
-      {ms = ms, figures = {engines = of[name]}})
+      {ms = ms, metrics = {engines = of[name]}})
   end
   return #order
 end
@@ -187,7 +187,7 @@ local function layer_row(f)
   local what = f.precision .. " " .. f.layer
   if (f.captured_steps or 0) < 1 then record.row("layers", what, "failed",
     "no step was captured: " .. tostring(f.refused))
-  else record.row("layers", what, "passed", ("%.4f ms"):format(f.ms), {ms = f.ms, figures = f}) end
+  else record.row("layers", what, "passed", ("%.4f ms"):format(f.ms), {ms = f.ms, metrics = f}) end
 end
 
 function sections.layers()
@@ -204,7 +204,7 @@ function sections.layers()
     local plans, engines = plans_of(path)
     if out then
       record.row("layers", precision .. " engines", "passed", #plans .. " records" .. engines,
-        {figures = {plans = plans}})
+        {metrics = {plans = plans}})
     end
     if run.stopped then return end
   end
@@ -213,7 +213,7 @@ end
 
 function sections.data()
   local floor = record.find("bench", "bf16-1024 floor")
-  local rate = floor and floor.figures.rates and floor.figures.rates.gb_per_s
+  local rate = floor and floor.metrics.rates and floor.metrics.rates.gb_per_s
   local words = {run.root .. "/bench/gpu/augment.lua"}
   if rate then words[2] = ("--copy_gb_s=%.10g"):format(rate) end
   for _, word in ipairs(run.o.quick and {"--images=2", "--side=64", "--times=2"} or {}) do words[#words + 1] = word end
@@ -222,7 +222,7 @@ function sections.data()
     if f.case then
       record.row("data", ("%s, %s, %s"):format(f.case, f.dtype, f.normalize), "passed",
         ("%.4f ms, %.1f GB/s%s"):format(f.ms, f.gb_s, f.ratio and (", %.2f times the floor"):format(f.ratio) or ""),
-        {ms = f.ms, figures = f})
+        {ms = f.ms, metrics = f})
     end
   end
 end

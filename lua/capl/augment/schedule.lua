@@ -18,7 +18,7 @@ Schedule.__index = Schedule
 
 --- How training images are changed and how hard they are made, stage by stage; goes to data.loader as its augment.
 -- in   list of stages. The first begins with the run. Each later one says from = {epoch = n} (counted from 1), {step =
---      n} (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's figures
+--      n} (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's metrics
 --      on val, or those given to schedule:report, get there, while the stage before is in force.
 --      augment = {rotate = …} | "preset" | false; difficulty of data.captcha's images = {length = n | {lo, hi}, charset
 --      = share of the letters, noise = 0..1, warp = 0..1} | false (all of it). What a stage leaves out stays as it was;
@@ -64,7 +64,7 @@ end
 
 -- ---- metrics ----
 
--- Whether a figure has got where a stage waits for it.
+-- Whether a metric has got where a stage waits for it.
 local function is_met(stage, value)
   if stage.above then return value >= stage.above end
   return value <= stage.below
@@ -77,28 +77,28 @@ function Schedule:waiting()
   return stage and stage.metric and not self.box:since()[now + 1] and stage or nil
 end
 
-local function names_of(figures)
+local function names_of(metrics)
   local names = {}
-  for name, value in pairs(figures) do
+  for name, value in pairs(metrics) do
     if type(name) == "string" and type(value) == "number" then names[#names + 1] = name end
   end
   table.sort(names)
   return names
 end
 
---- Tells it figures: of an evaluation, of the training loss. The stage that waits for one of them may begin.
+--- Tells it metrics: of an evaluation, of the training loss. The stage that waits for one of them may begin.
 -- in   {NAME = number}; train.fit tells exact, chars, confidence and loss of val
 -- out  the stage (from 1) that was begun, and its step; nil for none
--- errs value: the stage in turn waits for a figure that is not among them
-function Schedule:report(figures)
-  check.arg(1, "report", "table", figures)
-  lock.choose(OP, figures)
+-- errs value: the stage in turn waits for a metric that is not among them
+function Schedule:report(metrics)
+  check.arg(1, "report", "table", metrics)
+  lock.choose(OP, metrics)
   local stage = self:waiting()
   if not stage then return nil end
-  local value = figures[stage.metric]
+  local value = metrics[stage.metric]
   if type(value) ~= "number" then
     check.fail(OP, ("stage %d waits for %s, which was not reported: %s"):format(stage.number, stage.metric,
-      table.concat(names_of(figures), ", ")),
+      table.concat(names_of(metrics), ", ")),
       "schedule:report{" .. stage.metric .. " = …}")
   end
   if not is_met(stage, value) then return nil end
@@ -126,7 +126,7 @@ function Schedule:expect(names, source)
   end
 end
 
---- Called by train.fit: the length of the run is known, and which figures will be told.
+--- Called by train.fit: the length of the run is known, and which metrics will be told.
 function Schedule:begin(o)
   self.run_steps = o.steps
   self:expect({"exact", "chars", "confidence", "loss"}, o.val and "train.fit" or nil)

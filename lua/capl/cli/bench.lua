@@ -58,7 +58,7 @@ local function listen(run, o)
     if nth == o.steps then
       for i = 1, o.blocks do seen.times[i] = core.between(i - 1, i) / length end
       seen.seconds = core.between(0, o.blocks)
-      seen.hardware = seen.machine:figures(seen.seconds)
+      seen.hardware = seen.machine:metrics(seen.seconds)
       seen.machine:close()
       if o.ops then seen.rows = core.sys.profile.stop() end
       core.sys.unwind()
@@ -74,7 +74,7 @@ local function workers(run)
   end
 end
 
-local function figures(run, o, seen, path)
+local function metrics(run, o, seen, path)
   local step = bench_stats.median(seen.times)
   local per_step = seen.images / o.steps
   local counters = core.counters()
@@ -105,7 +105,7 @@ local function hardware_text(h)
   return table.concat(parts, ", ")
 end
 
-local function print_figures(f)
+local function print_metrics(f)
   core.sys.out(("%s: %.1f images/s, step %.2f ms (median of %d), mean %.1f images/s\n"):format(
     f.recipe, f.images_per_s, f.step_ms, #(f.blocks_ms or {}) > 0 and #f.blocks_ms or f.steps, f.images_per_s_mean))
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
@@ -147,7 +147,7 @@ local function main(job)
       ("%s ended after %d steps; bench wanted %d to warm up and %d to measure"):format(
       job.recipe, run.steps, o.warmup, o.steps)}
   end
-  local f = figures(run, o, seen, job.recipe)
+  local f = metrics(run, o, seen, job.recipe)
   if o.ops then
     f.ops, f.rates = bench_ops.rows(seen.rows, o.steps, f.precision)
     f.by_op = bench_ops.by_op(f.ops)
@@ -155,7 +155,7 @@ local function main(job)
     for _, row in ipairs(f.ops) do f.floor_sum_ms = f.floor_sum_ms + row.floor_ms end
   end
   if o.json then core.sys.out(core.json_encode(f, true) .. "\n") return end
-  print_figures(f)
+  print_metrics(f)
   if o.ops then core.sys.out(bench_ops.table(f.ops, f.step_ms) .. "\n" .. bench_ops.table_by_op(f.by_op, f.step_ms)) end
 end
 

@@ -104,7 +104,7 @@ local function warm_up(job, o, arms, words, say)
   end
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 local function mean(rounds, key)
   local sum, seconds = 0, 0
@@ -151,15 +151,15 @@ end
 -- Seconds of a step as most are; the rate of a round holds the slow ones, too.
 local function pace(r) return 1 / stats.median(r.times) end
 
--- How an arm's figure compares with the first arm's, round by round. miss: of this one interval
-local function compare(figure, arm, first, miss)
+-- How an arm's metric compares with the first arm's, round by round. miss: of this one interval
+local function compare(metric, arm, first, miss)
   local ratios = {}
-  for i, r in ipairs(arm.rounds) do ratios[i] = figure(r) / figure(first.rounds[i]) end
+  for i, r in ipairs(arm.rounds) do ratios[i] = metric(r) / metric(first.rounds[i]) end
   local low, high = stats.interval(ratios, miss)
   return {median = stats.median(ratios), low = low, high = high, verdict = verdict(low, high)}
 end
 
-local function figures(arm, first, miss)
+local function metrics(arm, first, miss)
   local rounds, rates = arm.rounds, {}
   for i, r in ipairs(rounds) do rates[i] = rate(r) end
   local energy, other = sum(rounds, "energy_wh"), arm ~= first
@@ -170,7 +170,7 @@ local function figures(arm, first, miss)
     step_ratio = other and compare(pace, arm, first, miss) or nil, -- of the median step's
     products = rounds[#rounds].products, captured = rounds[#rounds].captured,
     wh_per_1000_images = energy and 1000 * energy / sum(rounds, "images") or nil,
-    estimated = energy and {"wh_per_1000_images"} or nil, -- all other figures are measured
+    estimated = energy and {"wh_per_1000_images"} or nil, -- all other metrics are measured
   }
   for _, key in ipairs{"wait", "cpu", "cpu_power_w", "power_w", "utilization", "throttled"} do
     out[key] = mean(rounds, key)
@@ -194,7 +194,7 @@ end
 
 local function result(job, o, arms)
   local first, list = arms[1], {}
-  for i, arm in ipairs(arms) do list[i] = figures(arm, first, MISS / (#arms - 1)) end
+  for i, arm in ipairs(arms) do list[i] = metrics(arm, first, MISS / (#arms - 1)) end
   return {
     recipe = job.recipe, version = core.version(), device = first.ready.device, backend = first.ready.description,
     gpu = first.ready.gpu, threads = first.ready.threads, rounds = o.rounds, steps = o.steps, warmup = o.warmup,

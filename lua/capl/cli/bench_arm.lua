@@ -51,7 +51,7 @@ end
 function Arm:end_round()
   local times, seconds = {}, core.between(0, self.steps)
   for i = 1, self.steps do times[i] = core.between(i - 1, i) end
-  local out = self.machine:figures(seconds)
+  local out = self.machine:metrics(seconds)
   out.times, out.seconds, out.images = times, seconds, self.images
   out.products, out.captured = self:products_of_step()
   self:answer("round", out)

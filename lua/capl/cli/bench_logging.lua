@@ -12,7 +12,7 @@ local recipe = require "cli.execute"
 
 local bench_logging = {}
 
-local function print_figures(f)
+local function print_metrics(f)
   core.sys.out(("%s: %.2f us of thread CPU time a step for telling and writing, over %d steps\n"):format(f.recipe, f.us,
     f.steps))
   for _, entry in ipairs(f.by) do
@@ -33,9 +33,9 @@ function bench_logging.run(job, o, words)
   if run.steps == 0 then
     core.error{code = "state", message = job.recipe .. " has made no step"}
   end
-  local f = cost.figures(run.steps)
+  local f = cost.metrics(run.steps)
   f.recipe, f.steps, f.folder = job.recipe, run.steps, run.path
-  if o.json then core.sys.out(core.json_encode(f, true) .. "\n") else print_figures(f) end
+  if o.json then core.sys.out(core.json_encode(f, true) .. "\n") else print_metrics(f) end
 end
 
 return bench_logging

@@ -23,7 +23,7 @@ end
 
 --- It has ended. seconds: how long it took
 -- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not tell is absent
-function Machine:figures(seconds)
+function Machine:metrics(seconds)
   local wait = (self.run:waited() - self.waited) / (core.clock() - self.clock)
   self.sampler:sample()
   local _, mean, _, most = self.sampler:take(self.window)

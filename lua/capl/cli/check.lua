@@ -46,7 +46,7 @@ local function print_json(run, path)
   table.sort(modules)
   table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
-  core.sys.out(core.json_encode{recipe = path, roles = roles, figures = run.figures,
+  core.sys.out(core.json_encode{recipe = path, roles = roles, metrics = run.metrics,
     peak_bytes = core.memory("meta").peak, batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
     modules = modules, read = read, data = facts.data(run.loaders),
     parameters = run.model and run.model:parameter_count()} .. "\n")
@@ -71,14 +71,14 @@ end
 local function print_plan(job, words, ranks, as_json)
   local seen = plan.look(job, ranks, words)
   if not seen then no_step(job) end
-  local figures = plan.figures(job.run, seen, ranks)
+  local metrics = plan.metrics(job.run, seen, ranks)
   if as_json then
     core.sys.mute(false)
-    return core.sys.out(core.json_encode(figures) .. "\n")
+    return core.sys.out(core.json_encode(metrics) .. "\n")
   end
   print_summary(job.run)
   core.sys.out(plan.title(job, ranks))
-  for _, line in ipairs(plan.lines(figures)) do core.sys.out(line .. "\n") end
+  for _, line in ipairs(plan.lines(metrics)) do core.sys.out(line .. "\n") end
   core.sys.out(job.recipe .. ": ok\n")
 end
 

@@ -63,9 +63,9 @@ local function data_lines(list)
   say_table(rows, 3)
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
-local function figure_text(f, side)
+local function metric_text(f, side)
   local x, low, high = f[side], f[side .. "_low"], f[side .. "_high"]
   local text = f.share and html.percent(x) or html.number(x)
   if low and high and f.share then return ("%s [%.2f, %.2f]"):format(text, 100 * low, 100 * high) end
@@ -87,12 +87,12 @@ local function same_images(c)
   end
 end
 
-local function figure_lines(c)
-  if #c.figures == 0 then return say("figures: none that both runs have") end
-  say(("figures (%s)"):format(c.role))
+local function metric_lines(c)
+  if #c.metrics == 0 then return say("metrics: none that both runs have") end
+  say(("metrics (%s)"):format(c.role))
   local rows = {{"", "a", "b", "b - a"}}
-  for i, f in ipairs(c.figures) do
-    rows[i + 1] = {curves.name_of(f.key), figure_text(f, "a"), figure_text(f, "b"), verdict(f)}
+  for i, f in ipairs(c.metrics) do
+    rows[i + 1] = {curves.name_of(f.key), metric_text(f, "a"), metric_text(f, "b"), verdict(f)}
   end
   say_table(rows, 4)
   if same_images(c) == false then say("  note: the runs were tested on different images") end
@@ -176,7 +176,7 @@ local function main(job)
   if c.versions.a ~= c.versions.b then
     say(("capl: a %s, b %s"):format(c.versions.a or "not known", c.versions.b or "not known"))
   end
-  figure_lines(c)
+  metric_lines(c)
   curve_lines(c)
   if path then say("picture: " .. path) end
 end

@@ -38,7 +38,7 @@ local function list_of(ops)
   return table.concat(names, ", ")
 end
 
-local function figures(metrics)
+local function summary(metrics)
   local exact, low, high = value.number(metrics, "exact"), value.number(metrics, "low"), value.number(metrics, "high")
   if not exact then return "none" end
   local between = low and high and (" [%.2f, %.2f]"):format(100 * low, 100 * high) or ""
@@ -61,7 +61,7 @@ local function lines_of(d)
     {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
     {"sha256", m.weights_sha256 or "none: saved by an older capl; only capl verify detects changed weights"},
     {"ops", list_of(d.ops)},
-    {"figures", figures(value.table(m, "metrics"))},
+    {"metrics", summary(value.table(m, "metrics"))},
     {"golden", ("%d images with their outputs; capl verify compares them"):format(d.golden)},
     {"recipe", ("%s, %s, by capl %s"):format(tostring(m.recipe), tostring(m.created), tostring(m.capl))},
   }

@@ -1,4 +1,4 @@
--- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown figures
+-- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown metrics
 -- left out.
 -- SPDX-License-Identifier: Apache-2.0
 local of = require("train.callbacks.monitor").of
@@ -31,7 +31,7 @@ function lines.gpu(g)
   return table.concat(parts, "  ")
 end
 
---- m: figures of the machine
+--- m: metrics of the machine
 function lines.machine(m)
   local parts = {"CPU  "}
   add(parts, "busy %.0f %%", share(m.cpu_machine))

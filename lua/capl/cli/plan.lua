@@ -46,7 +46,7 @@ function plan.look(job, ranks, words)
   return not ended and seen or nil
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 -- Steps of the run, and of an epoch; the first nil where time or the recipe's own loop decides.
 local function steps_of(seen, train, accumulate)
@@ -70,7 +70,7 @@ local function data_bytes(source)
 end
 
 --- All that the plan tells, as numbers.
-function plan.figures(run, seen, ranks)
+function plan.metrics(run, seen, ranks)
   local train = loader_of(run, "train")
   local accumulate = seen.fit and seen.fit.accumulate or 1
   local steps, per_epoch = steps_of(seen, train, accumulate)
@@ -167,7 +167,7 @@ function plan.main(job, words, why)
   local seen = plan.look(job, ranks, words)
   if seen then
     out("the plan: " .. plan.title(job, ranks))
-    for _, line in ipairs(plan.lines(plan.figures(job.run, seen, ranks))) do out(line .. "\n") end
+    for _, line in ipairs(plan.lines(plan.metrics(job.run, seen, ranks))) do out(line .. "\n") end
   end
   out("try it here: " .. plan.try_line(job, words) .. "\n")
   return 1

@@ -79,7 +79,7 @@ local function proof_line(record)
   local where = type(machine) == "table" and type(machine.processor) == "string" and machine.processor
     or "an unknown machine"
   local lines = type(record.result) == "table" and type(record.result.lines) == "table" and record.result.lines or {}
-  local first = type(lines[1]) == "string" and lines[1] or "no figures"
+  local first = type(lines[1]) == "string" and lines[1] or "no metrics"
   return ("%s: %s (%s)"):format(record.held == true and "it held" or "it did not hold", first, where)
 end
 

@@ -29,32 +29,32 @@ local function greatest(rows, key)
   return best
 end
 
--- The figure that says how good a run is, and what it is of.
+-- The metric that says how good a run is, and what it is of.
 local function best_of(r)
   local main, found = value.text(r.evaluation, "main"), value.number(r.evaluation, "value")
   if main and found then return found, main, value.text(r.evaluation, "role") or "val" end
-  local figures, role = facts.figures(r)
-  local key = figures and facts.figure_keys(figures)[1]
-  if key then return figures[key], key, role:match("^%a+") end
+  local metrics, role = facts.metrics(r)
+  local key = metrics and facts.metric_keys(metrics)[1]
+  if key then return metrics[key], key, role:match("^%a+") end
   found = greatest(r.evaluations, "val_exact")
   if found then return found, "exact", "val" end
 end
 
--- "max" or "min"; what no evaluation has said is guessed by the figure's name.
-local function better_of(r, figure)
-  if not figure then return nil end
-  return value.text(r.evaluation, "better") or (curves.is_share(figure) or figure == "r2") and "max" or "min"
+-- "max" or "min"; what no evaluation has said is guessed by the metric's name.
+local function better_of(r, metric)
+  if not metric then return nil end
+  return value.text(r.evaluation, "better") or (curves.is_share(metric) or metric == "r2") and "max" or "min"
 end
 
 local function entry(path, name)
   local r = folder.read(path, {brief = true})
-  local best, figure, role = best_of(r)
+  local best, metric, role = best_of(r)
   local recipe = value.text(r.settings, "recipe") or value.text(r.result, "recipe")
   return {
     ranks = value.number(r.settings, "machine", "ranks"), name = name, path = path,
     recipe = recipe and recipe:match("[^/]+$"), state = r.state, started = value.text(r.settings, "started"),
     steps = facts.steps(r), time = r.seconds or value.number(r.result, "seconds"),
-    best = best, figure = figure, role = role, better = better_of(r, figure), error = r.error
+    best = best, metric = metric, role = role, better = better_of(r, metric), error = r.error
     and value.text(r.error, "message") or nil,
   }
 end
@@ -96,7 +96,7 @@ end
 
 -- ---- order ----
 
--- Numbers and dates: the greatest first; of figures that are better when small, the least.
+-- Numbers and dates: the greatest first; of metrics that are better when small, the least.
 local function before(key)
   return function(a, b)
     local x, y = a[key], b[key]
@@ -104,7 +104,7 @@ local function before(key)
     if x == nil or y == nil then return y == nil end
     if key == "name" or key == "state" then return x < y end
     -- an accuracy and an error are not compared
-    if key == "best" and a.figure ~= b.figure then return a.figure < b.figure end
+    if key == "best" and a.metric ~= b.metric then return a.metric < b.metric end
     if key == "best" and a.better ~= b.better then return a.better < b.better end
     if key == "best" and a.better == "min" then return x < y end
     return x > y
@@ -125,8 +125,8 @@ end
 
 local function best_text(e)
   if not e.best then return nil end
-  local shown = curves.is_share(e.figure) and html.percent(e.best) or html.number(e.best)
-  return ("%s %s %s"):format(shown, e.figure, e.role and "(" .. e.role .. ")" or "")
+  local shown = curves.is_share(e.metric) and html.percent(e.best) or html.number(e.best)
+  return ("%s %s %s"):format(shown, e.metric, e.role and "(" .. e.role .. ")" or "")
 end
 
 -- Whether any of them had several ranks, which is then told of all.

@@ -51,7 +51,7 @@ local opt = optim.join {
 
 -- ---- training ----
 
--- Evaluates, keeps the best weights, writes runs/@NAME@ with best.capl, its figures and report.html. A loop of your
+-- Evaluates, keeps the best weights, writes runs/@NAME@ with best.capl, its metrics and report.html. A loop of your
 -- own is as good: docs/training.md shows one.
 train.fit {
   model = model, train = images, val = val, test = test, optimizer = opt,
@@ -95,7 +95,7 @@ end
 
 local images = loader("train", captchas(p.seed), p.batch)
 local val = loader("val", captchas(p.seed + 1, 500), 100) -- draws the curve, chooses the best weights
-local test = loader("test", captchas(p.seed + 2, 2000), 100) -- looked at once, for the last figure
+local test = loader("test", captchas(p.seed + 2, 2000), 100) -- looked at once, for the test metric
 local K = #images.charset -- classes: 0-9A-Z are 36
 ]] .. blocks .. [[
 

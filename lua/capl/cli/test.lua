@@ -87,7 +87,7 @@ local function say(o, text)
 end
 
 local function seed_line(run)
-  local f, parts = run.figures, {}
+  local f, parts = run.metrics, {}
   if f.exact then
     parts[1] = ("exact %.2f %% [%.2f, %.2f], n %d"):format(100 * f.exact, 100 * (f.low or 0), 100 * (f.high or 1), f.n
       or 0)

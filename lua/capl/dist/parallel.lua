@@ -252,9 +252,9 @@ function parallel.replicate(model, opts)
   return model
 end
 
---- Figures of the pieces of all optimizers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass
+--- Statistics of the pieces of all optimizers: {pieces, leaves, bytes, sent, early}; early: sent while a backward pass
 -- went on.
-function parallel.figures()
+function parallel.statistics()
   local out = {pieces = 0, leaves = 0, bytes = 0, sent = 0, early = 0}
   for _, state in pairs(states) do
     if state.buckets then
@@ -284,10 +284,10 @@ function parallel.header_line()
 end
 
 --- Share of the exchange of gradients that was hidden behind the backward pass, nil where nothing was exchanged; and
--- figures:
+-- statistics:
 --- {steps, busy, waited (seconds), pieces, bytes (of a step), sent, early}
 function parallel.overlap()
-  local f = parallel.figures()
+  local f = parallel.statistics()
   f.steps, f.busy, f.waited = spent.steps, spent.busy, spent.waited
   if spent.since then
     local now = world:traffic()

@@ -19,9 +19,9 @@ end
 local calls = {
   all_reduce = given, broadcast = given, exchange = itself, barrier = function() end, hold = function() end,
   tell = all_alike, gather = all_alike,
-  sum = function(self, figures)
+  sum = function(self, values)
     local out = {}
-    for key, value in pairs(figures) do out[key] = value * self.size end
+    for key, value in pairs(values) do out[key] = value * self.size end
     return out
   end,
   traffic = function() return {calls = 0, bytes = 0, busy = 0, waited = 0} end,

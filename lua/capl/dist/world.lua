@@ -1,4 +1,4 @@
--- world.lua: what ranks do together: tensors that become one, figures that are added up, words that only one of them
+-- world.lua: what ranks do together: tensors that become one, numbers that are added up, words that only one of them
 -- says.
 --
 -- All ranks make the same calls in the same order. Rank numbers count from 0, as launchers count.
@@ -79,7 +79,7 @@ end
 --- Returns when every rank has come here, and all work before it is done.
 function World:barrier() core.dist.barrier() end
 
--- ---- words and figures ----
+-- ---- texts and numbers ----
 
 --- List of every rank's text, in the order of ranks. For kilobytes.
 function World:tell(text) return core.dist.tell(check.arg(1, "tell", "string", text)) end
@@ -94,9 +94,9 @@ end
 --- {key = sum over all ranks}, the same to the last bit on each: added in the order of ranks. A key that a rank has not
 -- counts as 0 there.
 -- eg   return capl.distributed():sum{right = 3, seen = 4}.right  --> 3
-function World:sum(figures)
+function World:sum(values)
   local lines = {}
-  for key, value in pairs(check.arg(1, "sum", "table", figures)) do
+  for key, value in pairs(check.arg(1, "sum", "table", values)) do
     if type(key) ~= "string" or key:find("%c") then
       check.fail("sum", "the names of metrics are strings of one line")
     end

@@ -2,7 +2,7 @@
 -- loop.
 --
 -- A meter has: add(output, batch) for each batch, which queues work on the device and does not wait for it; result(), a
--- table of figures; line(), the same for people; main, the name of the figure that says which of two models is the
+-- table of metrics; line(), the same for people; main, the name of the metric that says which of two models is the
 -- better one, and better, "max" or "min"; and, where it can, lines(), write() (for evaluation.json), samples(), n. A
 -- recipe's own meter needs add, result, main and better; to be whole where several ranks read parts of a set, also
 -- state(), which JSON holds, and merge(state), which adds another rank's. Those of capl put readings together:

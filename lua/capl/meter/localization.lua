@@ -37,7 +37,7 @@ end
 --      of these; hits = {2, 5}: distances in px within which a point is hit; distance = "euclidean" | "l1" (px across
 --      plus px down);
 --      decode = function(output, batch) -> (N,P,2) x and y in px, where the output is none; loader = names its samples;
---      main = "mae" | "rmse" | "hit_2" …: the figure that says which of two models is better; worst = 24 images to keep
+--      main = "mae" | "rmse" | "hit_2" …: the metric that says which of two models is better; worst = 24 images to keep
 -- errs value: unknown option
 local function new(opts)
   local o = check.options(OP, spec, opts)
@@ -102,7 +102,7 @@ local function add(self, output, batch)
     {P = self.P})
 end
 
---- Counts a batch; nothing is read from the device before the figures are asked for.
+--- Counts a batch; nothing is read from the device before the metrics are asked for.
 -- in   output (N,P,2) or (N,P*2): x and y in px; batch with points (N,P,3): x, y, 1 = to be seen
 -- errs value: other sizes
 function Localization:add(output, batch) return core.no_grad(add, self, output, batch) end
@@ -157,7 +157,7 @@ function Localization:read_columns(columns, ids)
   for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 local function put_share(out, name, right, n)
   out[name], out[name .. "_low"], out[name .. "_high"] = interval.share(right, n)
@@ -171,7 +171,7 @@ end
 
 function Localization:name(p) return tostring(self.names[p] or "point" .. (self.points and self.points[p] or p)) end
 
---- The figures, in px of the image.
+--- The metrics, in px of the image.
 -- out  n: images; points: those that could be seen; mae, rmse: mean and root mean square of the distances; hit_2, hit_5
 --      …: share of points within so many px, with their 95 % interval (…_low, …_high); images_2 …: share of images all
 --      of whose points are; and all but the last once more for each point, with its name before them: gap_mae …
@@ -201,7 +201,7 @@ function Localization:line()
   return ("MAE %.2f px, RMSE %.2f px, %s, n %d"):format(r.mae, r.rmse, hits_text(r, "", self.hits), r.n)
 end
 
---- List of {name, text}: the figures, then those of each point.
+--- List of {name, text}: the metrics, then those of each point.
 function Localization:lines()
   local r, out = self:result(), {{"", self:line()}}
   for p = 1, (self.P or 1) > 1 and self.P or 0 do

@@ -1,9 +1,9 @@
 -- merge.lua: what the ranks of a world have read of a set, put together: each rank then counts all samples in their
 -- order.
 --
--- Figures that are merged afterwards would depend on the order of their sums, and lists of the first or the worst
+-- Metrics that are merged afterwards would depend on the order of their sums, and lists of the first or the worst
 -- samples on who saw them. So each rank keeps its batches' results as they are; at the end all get those of all, batch
--- by batch in the order of the ranks, which is the order of the set, and count them as one process would: the figures
+-- by batch in the order of the ranks, which is the order of the set, and count them as one process would: the metrics
 -- are the same to the bit, on every rank. A reading is a few numbers, so a set of a million samples is some ten
 -- megabytes.
 -- SPDX-License-Identifier: Apache-2.0

@@ -21,9 +21,9 @@ local spec = {
 
 --- train.RegressionMeter{…}: a meter for numbers.
 -- opts field = "value": name of the true numbers in a batch; inverse = function(x) that takes a tensor back to the unit
---      that the figures shall have, or series = what data.series gave, whose inverse it is; least: true values nearer
+--      that the metrics shall have, or series = what data.series gave, whose inverse it is; least: true values nearer
 --      to 0 than this are left out of mape (a thousandth of their mean size unless said); loader = names its samples;
---      main = "rmse" | "mae" | "r2" | "smape" | "mape": the figure that says which of two models is better; worst = 24
+--      main = "rmse" | "mae" | "r2" | "smape" | "mape": the metric that says which of two models is better; worst = 24
 --      samples to keep
 -- errs value: unknown option
 local function new(opts)
@@ -57,7 +57,7 @@ local function add(self, output, batch)
   self.waiting:add({got, want}, batch.ids or N, {width = self.width})
 end
 
---- Counts a batch; nothing is read from the device before the figures are asked for.
+--- Counts a batch; nothing is read from the device before the metrics are asked for.
 -- in   output (N) or (N,D); batch with as many true numbers under the field's name
 -- errs value: other sizes
 function Regression:add(output, batch) return core.no_grad(add, self, output, batch) end
@@ -78,7 +78,7 @@ function Regression:read_columns(columns, ids)
   self.n = self.n + #ids
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 local function mean(list, fn)
   local sum = 0
@@ -102,7 +102,7 @@ local function smape_of(got, want)
   return size > 0 and 2 * math.abs(got - want) / size or 0
 end
 
---- The figures, in the numbers' own unit.
+--- The metrics, in the numbers' own unit.
 -- out  n: samples; r2: share of the variance that is foretold (absent where the true numbers are all the same); rmse,
 --      mae; smape: |error| over the mean of both sizes, 0..2; mape: |error| over the true size, without the
 --      mape_left_out numbers that are next to 0 (absent without any other)

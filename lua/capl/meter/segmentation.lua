@@ -1,6 +1,6 @@
 -- segmentation.lua: how well a model tells the class of each pixel: a confusion matrix that is counted on the device.
 --
--- Figures of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch
+-- Metrics of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch
 -- is the mean over batches that some papers give; it depends on the batch size and is there to compare with them.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -36,7 +36,7 @@ end
 --- train.SegmentationMeter{…}: a meter for masks.
 -- opts classes = how many, or their names (those of the loader's source, else as many as the output has); ignore = 255:
 --      value of pixels in a mask that do not count; loader = names its samples; main = "miou" | "f" | "f_batch" |
---      "accuracy": the figure that says which of two models is better; worst = 24 images to keep
+--      "accuracy": the metric that says which of two models is better; worst = 24 images to keep
 -- errs value: unknown option
 local function new(opts)
   local o = check.options(OP, spec, opts)
@@ -107,7 +107,7 @@ local function add(self, output, batch)
     ids)
 end
 
---- Counts a batch; nothing is read from the device before the figures are asked for.
+--- Counts a batch; nothing is read from the device before the metrics are asked for.
 -- in   output (N,K,H,W): scores of K classes; batch with mask (N,H,W)
 -- errs value: other sizes
 function Segmentation:add(output, batch) return core.no_grad(add, self, output, batch) end
@@ -162,7 +162,7 @@ function Segmentation:flush()
   self.rights:flush()
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 -- List of {class, name, pixels, iou, f, recall, precision} of the classes that are in truth or reading.
 local function by_class(self)
@@ -199,7 +199,7 @@ local function mean_of(rows, key, only)
   return n > 0 and sum / n or 0
 end
 
---- The figures, of the whole set unless said.
+--- The metrics, of the whole set unless said.
 -- out  n: images; pixels that count; accuracy: share of them read right; miou: mean over classes of intersection over
 --      union; f: mean of F1 over the classes of the truth; f_batch: the same of each batch, mean over batches; classes:
 --      list of {class, name, pixels, iou, f, recall, precision}, of those in truth or reading

@@ -21,7 +21,7 @@ local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
 
 local Text = {
   kind = "text", main = "exact", better = "max",
-  -- in which other figures are better
+  -- in which other metrics are better
   ways = {chars = "max", edit_distance = "min", edit_distance_normalized = "min", cer = "min"},
 }
 Text.__index = Text
@@ -61,7 +61,7 @@ local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"},
 
 --- train.TextMeter{…}: a meter for texts.
 -- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
---      merge = list of sets of characters that count as one beside the strict figure ({"0O"} when the charset has
+--      merge = list of sets of characters that count as one beside the strict metric ({"0O"} when the charset has
 --      both); decoding = "argmax": a character at each place, or "ctc": time steps with a blank behind the charset;
 --      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a
 --      fixed number of places; worst = 24 readings to keep
@@ -391,7 +391,7 @@ function Text:add(output, batch, length, confidence)
   return core.no_grad(way, self, output, batch, batch.ids or batch.target:size(1))
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 --- The most frequent confusions, at most `count`; a text of none is a character left out or added.
 -- out  list of {truth=, read=, count=}, most frequent first
@@ -433,7 +433,7 @@ function Text:positions()
   return out
 end
 
---- The figures.
+--- The metrics.
 -- out  role: of the loader that train.evaluate has read; n; exact, low, high: share of samples read without a mistake
 --      and its 95 % interval; chars, chars_low, chars_high: share of characters read right; positions: the same by
 --      place; edit_distance: characters to exchange, leave out or put in for a text, on the mean;

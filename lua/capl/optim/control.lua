@@ -70,7 +70,7 @@ end
 
 local function start_scaling(self)
   element(self, SCALE):fill_(self.scale.init_scale)
-  self.scaling, self.figures = true, nil
+  self.scaling, self.values = true, nil
 end
 
 --- The loss scale as a tensor that backward can start from.
@@ -106,7 +106,7 @@ function Control:clipped() return self.held and self.held:item() or 0 end
 --- Counts a decision.
 function Control:decided()
   self.known_steps = not self.may_skip and self.known_steps and self.known_steps + 1 or nil
-  self.figures = nil
+  self.values = nil
 end
 
 --- Condition of the present step, as a tensor for op.where: true = change nothing.
@@ -126,12 +126,12 @@ end
 --- What the vector holds now: {loss_scale (nil without scaling), tracker, steps, skipped, norm, growths}. Waits for the
 -- device, unless nothing happened since the last time.
 function Control:read()
-  if self.figures then return self.figures end
+  if self.values then return self.values end
   local v = self.vector:tolist()
   self.known_steps = v[STEPS]
-  self.figures = {loss_scale = self.scaling and v[SCALE] or nil, tracker = v[TRACKER], steps = v[STEPS],
+  self.values = {loss_scale = self.scaling and v[SCALE] or nil, tracker = v[TRACKER], steps = v[STEPS],
     skipped = v[SKIPPED], norm = v[NORM], growths = v[GROWTHS]}
-  return self.figures
+  return self.values
 end
 
 --- Steps made so far; skipped ones do not count. Waits for the device only where a step may have been skipped.

@@ -11,8 +11,8 @@ local dist = require "dist"
 
 local Joined = {name = "optim.join"}
 
--- Figures that live on the device until somebody asks.
-local figures = {
+-- Numbers that live on the device until somebody asks.
+local on_device = {
   skipped = function(self)
     if self.control then return self.control:read().skipped end
     local sum = 0
@@ -24,7 +24,7 @@ local figures = {
   growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
 Joined.__index = function(self, key)
-  if figures[key] then return figures[key](self) end
+  if on_device[key] then return on_device[key](self) end
   return Joined[key]
 end
 

@@ -19,8 +19,8 @@ local Optimizer = {}
 local common = {{"clip_norm", "number", default = 0}, {"clip_value", "number", default = 0},
   {"loss_scale", "string", "table", default = "auto"}}
 
--- Figures that live on the device until somebody asks.
-local figures = {
+-- Numbers that live on the device until somebody asks.
+local on_device = {
   skipped = function(self) return self.control and self.control:read().skipped or self.former.skipped or 0 end,
   grad_norm = function(self) return self.control and self.control:read().norm end,
   loss_scale = function(self) return self.control and self.control:read().loss_scale or self.former.loss_scale end,
@@ -91,8 +91,8 @@ end
 function Optimizer.class(name, spec)
   local class = {name = "optim." .. name, spec = spec}
   class.__index = function(self, key)
-    local figure = figures[key]
-    if figure then return figure(self) end
+    local read = on_device[key]
+    if read then return read(self) end
     return class[key]
   end
   class.__tostring = Optimizer.__tostring

@@ -47,7 +47,7 @@ end
 --- Sets an optimizer's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
 
---- What a schedule remembers beside the step, for a checkpoint: {} unless it follows figures; warm-up has that of its
+--- What a schedule remembers beside the step, for a checkpoint: {} unless it follows metrics; warm-up has that of its
 -- inner one.
 function Schedule:state()
   local memory, out = self.memory, {}
@@ -62,7 +62,7 @@ function Schedule:set_state(state)
   if self.inner then self.inner:set_state(state.inner) end
 end
 
---- Tells a schedule that follows figures (plateau, also inside warmup) the next one; others do not listen.
+--- Tells a schedule that follows metrics (plateau, also inside warmup) the next one; others do not listen.
 -- in   value; better = "min" | "max", where the schedule does not say it
 -- out  whether the rate fell
 function Schedule:report(value, better)
@@ -70,7 +70,7 @@ function Schedule:report(value, better)
   return self.told and self.told(check.arg(1, "report", "number", value), better) or false
 end
 
---- The schedule, itself or inside, that follows figures; nil when none does.
+--- The schedule, itself or inside, that follows metrics; nil when none does.
 function Schedule:follower()
   if self.inner then return self.inner:follower() end
   return self.told and self or nil
@@ -300,7 +300,7 @@ function schedule.per_epoch(inner, opts)
   return self
 end
 
--- ---- following figures ----
+-- ---- following metrics ----
 
 local plateau_spec = {
   LR, {"factor", "number", default = 0.1, above = 0, below = 1},
@@ -315,7 +315,7 @@ local function check_plateau(op, o)
   if o.better then check.one_of(op, "better", o.better, {"min", "max"}) end
 end
 
--- Whether a figure is better than the best one by the threshold.
+-- Whether a metric is better than the best one by the threshold.
 local function better_than(o, better, value, best)
   if not best then return value == value end
   local margin = o.threshold_mode == "rel" and o.threshold * best or o.threshold
@@ -323,7 +323,7 @@ local function better_than(o, better, value, best)
   return value > best + margin
 end
 
--- Counts a figure; when too many were no better the rate falls.
+-- Counts a metric; when too many were no better the rate falls.
 local function follow(o, memory, value, better)
   if better_than(o, better, value, memory.best) then
     memory.best, memory.bad = value, 0
@@ -339,11 +339,11 @@ local function follow(o, memory, value, better)
   return true
 end
 
---- Multiplied by factor whenever a figure has not become better for long: schedule:report(value) tells each. train.fit
+--- Multiplied by factor whenever a metric has not become better for long: schedule:report(value) tells each. train.fit
 -- reports after each evaluation; in a custom training loop, the recipe does.
--- opts lr, factor = 0.1, patience = 10 (figures that may be no better; one more and the rate falls), threshold = 1e-4,
---      threshold_mode = "rel" | "abs", cooldown = 0 (figures after a fall that do not count), min_lr = 0, eps = 1e-8,
---      better = "min" | "max" (in train.fit that of the figure, else "min"), metric = which figure train.fit reports:
+-- opts lr, factor = 0.1, patience = 10 (metrics that may be no better; one more and the rate falls), threshold = 1e-4,
+--      threshold_mode = "rel" | "abs", cooldown = 0 (metrics after a fall that do not count), min_lr = 0, eps = 1e-8,
+--      better = "min" | "max" (in train.fit that of the metric, else "min"), metric = which metric train.fit reports:
 --      "loss", "exact" …; what its key metric says otherwise
 function schedule.plateau(opts)
   local o = check.options("schedule.plateau", plateau_spec, opts)

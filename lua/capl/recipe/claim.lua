@@ -1,4 +1,4 @@
--- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured figures
+-- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured metrics
 -- by it.
 --
 -- A claim is data, so that it can be read from a recipe's text, from a manifest and from a running recipe alike.
@@ -12,7 +12,7 @@ local interval = require "meter.interval"
 local claim = {}
 
 local OP = "capl.expect"
-local NARROW = 400 -- samples from which on a figure below the claim may be called chance: fewer would excuse anything
+local NARROW = 400 -- samples from which on a metric below the claim may be called chance: fewer would excuse anything
 
 local spec = {
   {"exact", "number"}, {"chars", "number"}, {"merged", "number"}, {"loss", "number"}, {"steps", "whole"},
@@ -47,7 +47,7 @@ local function check_share(name, value)
   if not (value > 0 and value <= 1) then check.fail(OP, ("%s is a share from 0 to 1, not %g"):format(name, value)) end
 end
 
-local function check_figures(key, list)
+local function check_metrics(key, list)
   for name, value in pairs(list) do
     if type(name) ~= "string" or type(value) ~= "number" or value ~= value then
       check.fail(OP, ("%s contains metrics and values: %s = {mae = 2.5}"):format(key, key))
@@ -66,8 +66,8 @@ local function check_given(given)
   end
 end
 
-local function add(checks, figure, way, value)
-  if value ~= nil then checks[#checks + 1] = {figure = figure, way = way, value = value} end
+local function add(checks, metric, way, value)
+  if value ~= nil then checks[#checks + 1] = {metric = metric, way = way, value = value} end
 end
 
 local function sorted(list)
@@ -77,7 +77,7 @@ local function sorted(list)
   return names
 end
 
--- The figures of a claim, each with the side on which it has to be.
+-- The metrics of a claim, each with the side on which it has to be.
 local function checks_of(o)
   local checks = {}
   for _, name in ipairs{"exact", "chars", "merged"} do add(checks, name, "at_least", o[name]) end
@@ -88,15 +88,15 @@ local function checks_of(o)
 end
 
 --- Reads a table as capl.expect takes it.
--- out  {checks = list of {figure, way = "at_least" or "at_most", value}, within = seconds, on, hardware, data, given}
--- errs value: unknown key, wrong type, a share above 1, no figure at all
+-- out  {checks = list of {metric, way = "at_least" or "at_most", value}, within = seconds, on, hardware, data, given}
+-- errs value: unknown key, wrong type, a share above 1, no metric at all
 function claim.read(given)
   local o = check.options(OP, spec, given)
   for name in pairs(shares) do
     if o[name] then check_share(name, o[name]) end
   end
-  check_figures("at_least", o.at_least or {})
-  check_figures("at_most", o.at_most or {})
+  check_metrics("at_least", o.at_least or {})
+  check_metrics("at_most", o.at_most or {})
   check_given(o.given or {})
   if o.steps and o.steps < 1 then check.fail(OP, "steps is a number from 1 on, not " .. o.steps) end
   if o.loss and not (o.loss == o.loss and math.abs(o.loss) < math.huge) then
@@ -130,11 +130,11 @@ function claim.time(seconds)
   return minutes % 60 == 0 and ("%d h"):format(minutes / 60) or ("%d h %d min"):format(minutes / 60, minutes % 60)
 end
 
-local function value_text(figure, value) return shares[figure] and percent(value) or ("%.6g"):format(value) end
+local function value_text(metric, value) return shares[metric] and percent(value) or ("%.6g"):format(value) end
 
 -- "exact at least 96 %"
 local function check_text(c)
-  return ("%s at %s %s"):format(c.figure, c.way == "at_least" and "least" or "most", value_text(c.figure, c.value))
+  return ("%s at %s %s"):format(c.metric, c.way == "at_least" and "least" or "most", value_text(c.metric, c.value))
 end
 
 --- "preset = long, seed = 3"
@@ -164,21 +164,21 @@ end
 
 -- ---- judging ----
 
-local function bounds(figure, figures)
-  local prefix = figure == "exact" and "" or figure .. "_"
-  local low, high = figures[prefix .. "low"], figures[prefix .. "high"]
+local function bounds(metric, metrics)
+  local prefix = metric == "exact" and "" or metric .. "_"
+  local low, high = metrics[prefix .. "low"], metrics[prefix .. "high"]
   if low and high then return low, high end
-  if figure == "exact" and figures.n then
-    return interval.wilson(math.floor(figures.exact * figures.n + 0.5), figures.n)
+  if metric == "exact" and metrics.n then
+    return interval.wilson(math.floor(metrics.exact * metrics.n + 0.5), metrics.n)
   end
 end
 
-local function verdict_of(c, figures)
-  local value, n = figures[c.figure], figures.n
+local function verdict_of(c, metrics)
+  local value, n = metrics[c.metric], metrics.n
   if type(value) ~= "number" or value ~= value then return {verdict = "not measured"} end
-  local low, high = bounds(c.figure, figures)
+  local low, high = bounds(c.metric, metrics)
   local met = c.way == "at_least" and value >= c.value or c.way == "at_most" and value <= c.value
-  local out = {verdict = met and "met" or "missed", measured = value, low = low, high = high, n = c.figure ~= "steps"
+  local out = {verdict = met and "met" or "missed", measured = value, low = low, high = high, n = c.metric ~= "steps"
     and n or nil}
   local inside = not met and low and low <= c.value and c.value <= high
   if inside then out.verdict = (n or 0) >= NARROW and "within chance" or "missed" end
@@ -188,10 +188,10 @@ end
 
 -- "97.31 % [96.97, 97.61], n 10000"
 local function measured_text(c, v)
-  local text = value_text(c.figure, v.measured)
-  if shares[c.figure] then text = ("%.2f %%"):format(100 * v.measured) end
+  local text = value_text(c.metric, v.measured)
+  if shares[c.metric] then text = ("%.2f %%"):format(100 * v.measured) end
   if v.low and v.high then
-    local scale = shares[c.figure] and 100 or 1
+    local scale = shares[c.metric] and 100 or 1
     text = ("%s [%.2f, %.2f]"):format(text, scale * v.low, scale * v.high)
   end
   if v.n then text = ("%s, n %d"):format(text, v.n) end
@@ -204,9 +204,9 @@ end
 local function line(what, v, text) return ("%s: %s%s"):format(what, v.verdict, text and ", " .. text or "") end
 
 --- Judges a claim.
--- in   figures: {exact, low, high, chars, n, loss, steps …}; seconds that the run took
+-- in   metrics: {exact, low, high, chars, n, loss, steps …}; seconds that the run took
 -- out  {met = nothing was missed, lines = list of sentences, verdicts = list of {what, verdict, expected, measured …}}
-function claim.judge(c, figures, seconds)
+function claim.judge(c, metrics, seconds)
   local out = {met = true, lines = {}, verdicts = {}}
   local function take(what, v, text, expected)
     out.met = out.met and (v.verdict == "met" or v.verdict == "within chance")
@@ -215,19 +215,19 @@ function claim.judge(c, figures, seconds)
     out.verdicts[#out.verdicts + 1] = v
   end
   for _, one in ipairs(c.checks) do
-    local v = verdict_of(one, figures)
-    v.figure, v.way = one.figure, one.way
+    local v = verdict_of(one, metrics)
+    v.metric, v.way = one.metric, one.way
     take(check_text(one), v, v.measured and measured_text(one, v), one.value)
   end
   if c.within then
-    local v = {verdict = seconds <= c.within and "met" or "missed", figure = "seconds", way = "at_most",
+    local v = {verdict = seconds <= c.within and "met" or "missed", metric = "seconds", way = "at_most",
       measured = seconds}
     take("within " .. claim.time(c.within), v, claim.time(seconds), c.within)
   end
   return out
 end
 
-claim.is_share = function(figure) return shares[figure] == true end
+claim.is_share = function(metric) return shares[metric] == true end
 claim.fail = function(message, hint) core.error{code = "value", message = message, hint = hint} end
 
 return claim

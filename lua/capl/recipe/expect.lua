@@ -26,7 +26,7 @@ local of_data = {data = true, test_data = true, label = true, charset = true, le
 -- whether that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it. Several of them may
 -- be about several settings.
 -- in   exact, chars, merged: shares that are reached at least; loss (on the val images) and steps: at most;
---      at_least = {miou = 0.8}, at_most = {mae = 2.5}: other figures; within = "10 min", "90 s": the whole run;
+--      at_least = {miou = 0.8}, at_most = {mae = 2.5}: other metrics; within = "10 min", "90 s": the whole run;
 --      on = "cpu" or "cuda", hardware = "two AVX-512 cores": where that was measured; data = "8,000 captchas of …": of
 --      what, where the user names the files; given = {preset = "long"}: settings that it is about
 -- errs value: unknown key, a share above 1, a time that is none, two claims about the same settings; state: after the
@@ -131,8 +131,8 @@ end
 
 -- ---- the end of the run ----
 
--- All that was measured: the last line's figures, those of train.fit, loss and steps.
-local function figures(run)
+-- All that was measured: the last line's metrics, those of train.fit, loss and steps.
+local function metrics(run)
   local out = {}
   for _, from in ipairs{run.measured or {}, run.final_values or {}} do
     for key, value in pairs(from) do
@@ -152,7 +152,7 @@ local function judge(run)
     run.judged = {expected = claim.text(c), not_judged = why}
     run:print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
   else
-    local found = claim.judge(c, figures(run), core.clock() - run.began)
+    local found = claim.judge(c, metrics(run), core.clock() - run.began)
     run.judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met,
       verdicts = found.verdicts}
     for _, line in ipairs(found.lines) do run:print("expected: " .. line) end

@@ -1,6 +1,6 @@
 -- proof.lua: the runs of `capl test`, what they say of a claim together, and the record of that.
 --
--- The record keeps apart what the recipe gives (figures, steps: the same again with the same seed) and what the machine
+-- The record keeps apart what the recipe gives (metrics, steps: the same again with the same seed) and what the machine
 -- does (seconds, images a second, the machine itself).
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -119,7 +119,7 @@ local function wait(process, log, title, shown)
 end
 
 -- Numbers that a run has written.
-local function figures_of(folder, result)
+local function metrics_of(folder, result)
   local out = {}
   local last
   for line in (core.sys.read(folder .. "/metrics.jsonl", 50000) or ""):gmatch("[^\n]+") do
@@ -138,7 +138,7 @@ end
 -- What the run itself has counted, without the time that somebody held it; else what passed here.
 local function seconds_of(expected, passed)
   for _, v in ipairs(expected.verdicts) do
-    if v.figure == "seconds" and type(v.measured) == "number" then return v.measured end
+    if v.metric == "seconds" and type(v.measured) == "number" then return v.measured end
   end
   return passed
 end
@@ -152,7 +152,7 @@ end
 
 --- One run.
 -- seed   nil: as the recipe says
--- out    {seed, figures, seconds, images_per_s, folder, settings, expected}
+-- out    {seed, metrics, seconds, images_per_s, folder, settings, expected}
 -- errs   state: it failed, or did not judge itself
 function proof.run(plan, seed, number, shown)
   local title = seed and ("seed %d"):format(seed) or "run"
@@ -181,7 +181,7 @@ function proof.run(plan, seed, number, shown)
   local own = type(settings.settings) == "table" and type(settings.settings.seed) == "table"
     and settings.settings.seed.value
   seconds = seconds_of(expected, seconds)
-  return {seed = seed or own or nil, figures = figures_of(folder, result), seconds = seconds, folder = folder,
+  return {seed = seed or own or nil, metrics = metrics_of(folder, result), seconds = seconds, folder = folder,
     settings = settings, images_per_s = type(result.final) == "table" and result.final.images_per_s or nil,
     given = expected.given}
 end
@@ -191,17 +191,17 @@ end
 local function mean(runs, key)
   local sum, n = 0, 0
   for _, run in ipairs(runs) do
-    if run.figures[key] then sum, n = sum + run.figures[key], n + 1 end
+    if run.metrics[key] then sum, n = sum + run.metrics[key], n + 1 end
   end
   return n == #runs and sum / n or nil
 end
 
--- Samples of all runs counted together; other figures as their mean, steps and seconds as the most.
+-- Samples of all runs counted together; other metrics as their mean, steps and seconds as the most.
 local function pooled(runs)
   local out, right, n = {}, 0, 0
-  for key in pairs(runs[1].figures) do out[key] = mean(runs, key) end
+  for key in pairs(runs[1].metrics) do out[key] = mean(runs, key) end
   for _, run in ipairs(runs) do
-    local f = run.figures
+    local f = run.metrics
     out.steps = math.max(out.steps or 0, f.steps or 0)
     if f.exact and f.n then right, n = right + math.floor(f.exact * f.n + 0.5), n + f.n end
   end
@@ -245,20 +245,20 @@ function proof.record(a, plan, runs)
   local out = {
     format = proof.FORMAT, held = judged.met, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256},
     claim = said, claim_text = claim.text(c), settings = plan.words[1] and plan.words or nil,
-    result = {figures = all, runs = {}, lines = {}, data = data_of(runs[1].settings)},
+    result = {metrics = all, runs = {}, lines = {}, data = data_of(runs[1].settings)},
     machine = machine(),
   }
   local ran_on = type(runs[1].settings.machine) == "table" and runs[1].settings.machine or {}
   out.machine.device, out.machine.backend = ran_on.device or out.machine.device, ran_on.backend or out.machine.backend
   out.machine.lines, out.machine.runs, out.machine.tested = {}, {}, core.sys.date()
   for i, v in ipairs(judged.verdicts) do
-    local place = v.figure == "seconds" and out.machine or out.result
+    local place = v.metric == "seconds" and out.machine or out.result
     table.insert(place.lines, judged.lines[i])
   end
   if #out.machine.lines == 0 then out.machine.lines = nil end
   for i, run in ipairs(runs) do
-    run.figures.seed = run.seed
-    out.result.runs[i] = run.figures
+    run.metrics.seed = run.seed
+    out.result.runs[i] = run.metrics
     out.machine.runs[i] = {seed = run.seed, seconds = run.seconds, images_per_s = run.images_per_s}
   end
   return out

@@ -59,8 +59,8 @@ local function series(name, y, x)
   return {name = name, x = x, y = y}
 end
 
--- Figures that people look at first, of those that a run has.
-local function default_figures(rows)
+-- Metrics that people look at first, of those that a run has.
+local function default_metrics(rows)
   local out = {}
   for _, name in ipairs{"loss", "train_loss", "val_loss"} do
     for _, row in ipairs(rows) do
@@ -83,7 +83,7 @@ local function of_run(path, wanted)
       if type(value) == "number" and key ~= "step" then known[key] = true end
     end
   end
-  for _, name in ipairs(wanted or default_figures(rows)) do
+  for _, name in ipairs(wanted or default_metrics(rows)) do
     local x, y = {}, {}
     for _, row in ipairs(rows) do
       if type(row[name]) == "number" and type(row.step) == "number" then x[#x + 1], y[#y + 1] = row.step, row[name] end
@@ -92,7 +92,7 @@ local function of_run(path, wanted)
       local list = {}
       for key in pairs(known) do list[#list + 1] = key end
       table.sort(list)
-      fail(("%s has no figure '%s'; it has %s"):format(path, tostring(name), #list > 0 and table.concat(list, ", ")
+      fail(("%s has no metric '%s'; it has %s"):format(path, tostring(name), #list > 0 and table.concat(list, ", ")
         or "none yet"))
     end
     out[#out + 1] = {name = name, x = x, y = y}

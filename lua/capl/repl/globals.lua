@@ -38,7 +38,7 @@ plot(series[, {height, width, log, title}]): draws lines in the terminal. plot.l
 files
 files.
 in    a list of numbers or a tensor (N); {name = list, …} for several; {x = list, y = list}; the folder of a run, or
-      its path and a list of its figures: plot("runs/a", {"train_loss"}). NaN leaves a gap
+      its path and a list of its metrics: plot("runs/a", {"train_loss"}). NaN leaves a gap
 opts  log: the height by powers of ten; height, width: rows and columns
 eg    plot{1, 4, 9, 16}]]}
 

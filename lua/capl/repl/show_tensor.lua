@@ -1,6 +1,6 @@
--- show_tensor.lua: a tensor as the prompt prints it: what it is, its figures, and the corners of its values, aligned.
+-- show_tensor.lua: a tensor as the prompt prints it: what it is, statistics, the corners of its values.
 --
--- Only the corners are copied from a device. Figures of a large tensor on a GPU are computed there.
+-- Only the corners are copied from a device. Statistics of a large tensor on a GPU are computed there.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -15,10 +15,10 @@ local is_float = {f32 = true, f16 = true, bf16 = true, f64 = true}
 
 local function on_host(x) return x.device == "cpu" or x.device == "ref" end
 
--- ---- figures ----
+-- ---- statistics ----
 
 -- Of a tensor on a device, by its ops; only single numbers are copied.
-local function figures_there(x)
+local function statistics_there(x)
   local y = x:detach():float():flatten()
   local n = y:numel()
   local nan = y:ne(y):float():sum():item()
@@ -30,10 +30,10 @@ local function figures_there(x)
   return {n = n, nan = 0, infinite = 0, min = least, max = greatest, mean = mean, std = std}
 end
 
-local function figures_of(x)
+local function statistics_of(x)
   if on_host(x) or x:numel() <= SMALL then return core.sys.prompt.tensor_figures(x) end
-  local fine, figures = pcall(core.no_grad, figures_there, x)
-  return fine and figures or {n = 0}
+  local fine, statistics = pcall(core.no_grad, statistics_there, x)
+  return fine and statistics or {n = 0}
 end
 
 local function short(value)
@@ -43,12 +43,12 @@ local function short(value)
 end
 
 -- "min -1.2  max 3.1  mean 0.02  std 0.99  2 nan"; "" where there is nothing to tell
-local function figures_text(x)
+local function statistics_text(x)
   if x.dtype == "bool" then
-    local f = figures_of(x)
+    local f = statistics_of(x)
     return f.mean and ("%s of %s true"):format(grouped(math.floor(f.mean * f.n + 0.5)), grouped(f.n)) or ""
   end
-  local f, parts = figures_of(x), {}
+  local f, parts = statistics_of(x), {}
   for _, key in ipairs{"min", "max", "mean", "std"} do
     if f[key] and f.n > 1 then parts[#parts + 1] = key .. " " .. term.paint("number", short(f[key])) end
   end
@@ -174,8 +174,8 @@ local function body_of(x)
   local most = rows and math.max(2 * EDGE_ROWS, math.min(ROWS, rows - 8)) or ROWS
   local lines = lines_that_fit(m, most, columns, x.dtype)
   if label ~= "" then table.insert(lines, 1, term.paint("dim", label)) end
-  local figures = figures_text(x)
-  if figures ~= "" then table.insert(lines, 1, "  " .. figures) end
+  local statistics = statistics_text(x)
+  if statistics ~= "" then table.insert(lines, 1, "  " .. statistics) end
   return lines
 end
 

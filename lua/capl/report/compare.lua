@@ -1,4 +1,4 @@
--- compare.lua: what two runs have in common and what not: settings, data, model, figures, and curves at equal images.
+-- compare.lua: what two runs have in common and what not: settings, data, model, metrics, and curves at equal images.
 -- SPDX-License-Identifier: Apache-2.0
 local chart = require "report.chart"
 local curves = require "report.curves"
@@ -65,29 +65,29 @@ local function plain_differences(a, b)
   return differences(value.table(a), value.table(b), show)
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
--- Figures of the same images: those of both tests, else those of both validations.
-local function common_figures(a, b)
+-- Metrics of the same images: those of both tests, else those of both validations.
+local function common_metrics(a, b)
   for _, name in ipairs{"test", "best", "val"} do
     local x, y = value.table(a.result, name), value.table(b.result, name)
     if next(x) and next(y) then return x, y, name == "best" and "val, best weights" or name end
   end
 end
 
--- p-value for figures that count samples read right.
+-- p-value for metrics that count samples read right.
 local function chance_of(key, x, y)
   local n, m = value.number(x, "n"), value.number(y, "n")
   if key ~= "exact" or not n or not m or n < 1 or m < 1 or n + m > 1e7 then return nil end
   return statistics.two_shares(math.floor(x.exact * n + 0.5), n, math.floor(y.exact * m + 0.5), m)
 end
 
-local function interval(figures, key)
+local function interval(metrics, key)
   local prefix = key == "exact" and "" or key .. "_"
-  return value.number(figures, prefix .. "low"), value.number(figures, prefix .. "high")
+  return value.number(metrics, prefix .. "low"), value.number(metrics, prefix .. "high")
 end
 
-local function figure(key, x, y)
+local function metric(key, x, y)
   local out = {key = key, a = x[key], b = y[key], share = curves.is_share(key) and true or false}
   out.a_low, out.a_high = interval(x, key)
   out.b_low, out.b_high = interval(y, key)
@@ -96,19 +96,19 @@ local function figure(key, x, y)
   return out
 end
 
-local function figures_of(a, b)
-  local x, y, role = common_figures(a, b)
+local function metrics_of(a, b)
+  local x, y, role = common_metrics(a, b)
   if not x then return {}, nil end
   local out = {}
-  for _, key in ipairs(facts.figure_keys(x)) do
-    if value.number(y, key) then out[#out + 1] = figure(key, x, y) end
+  for _, key in ipairs(facts.metric_keys(x)) do
+    if value.number(y, key) then out[#out + 1] = metric(key, x, y) end
   end
   return out, role
 end
 
 -- ---- curves ----
 
--- What is compared along the way: the figure that decides, and those that tell most of each kind of task.
+-- What is compared along the way: the metric that decides, and those that tell most of each kind of task.
 local function wanted(a, b)
   local out, seen = {"loss", "val_loss"}, {}
   local main = {value.text(a.evaluation, "main") or "exact", value.text(b.evaluation, "main") or "exact"}
@@ -152,7 +152,7 @@ end
 -- ---- all ----
 
 --- Compares two runs that report.folder has read.
--- out  {settings, equal_settings, data, model, machine (lists of {key, a, b}), figures, role, x = "images" or "steps",
+-- out  {settings, equal_settings, data, model, machine (lists of {key, a, b}), metrics, role, x = "images" or "steps",
 --      columns, rows}
 function compare.runs(a, b)
   local out = {}
@@ -161,7 +161,7 @@ function compare.runs(a, b)
   out.data, out.model = data_of(a, b), plain_differences(a.settings.model, b.settings.model)
   out.machine = plain_differences(a.settings.machine, b.settings.machine)
   out.versions = {a = value.text(a.settings, "version"), b = value.text(b.settings, "version")}
-  out.figures, out.role = figures_of(a, b)
+  out.metrics, out.role = metrics_of(a, b)
   local x_key = curves.x_of(a) == "images" and curves.x_of(b) == "images" and "images" or "step"
   out.x = x_key == "images" and "images" or "steps"
   out.columns = columns_of(a, b, x_key)

@@ -1,4 +1,4 @@
--- curves.lua: the charts of a report: loss, figures, learning rate, speed, and what the machine did meanwhile.
+-- curves.lua: the charts of a report: loss, metrics, learning rate, speed, and what the machine did meanwhile.
 -- SPDX-License-Identifier: Apache-2.0
 local chart = require "report.chart"
 local html = require "report.html"
@@ -6,7 +6,7 @@ local value = require "report.value"
 
 local curves = {}
 
-local MOST_CHARTS = 8 -- of figures that have no chart of their own kind
+local MOST_CHARTS = 8 -- of metrics that have no chart of their own kind
 
 -- ---- series ----
 
@@ -82,7 +82,7 @@ local shares = {
 
 local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
 
---- Whether a figure of this name is a share of 1, shown in percent.
+--- Whether a metric of this name is a share of 1, shown in percent.
 function curves.is_share(name)
   if shares[name] then return true end
   for _, pattern in ipairs(share_patterns) do
@@ -106,7 +106,7 @@ local function with_band(s, rows, x_key, low, high)
   return s
 end
 
--- Keys of the interval around a figure: exact has the short ones.
+-- Keys of the interval around a metric: exact has the short ones.
 local function band_keys(key)
   if key == "exact" then return "val_low", "val_high" end
   return ("val_%s_low"):format(key), ("val_%s_high"):format(key)
@@ -115,23 +115,23 @@ end
 -- Of texts, these say what the shares of texts and characters say.
 local beside_exact = {confidence = true, cer = true, edit_distance = true, edit_distance_normalized = true}
 
-local no_figure = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true,
+local no_metric = {loss = true, n = true, value = true, replaced = true, points = true, pixels = true,
   mape_left_out = true}
 
 local function has_curve(key, has_exact)
-  if no_figure[key] or key:match("low$") or key:match("high$") then return false end
+  if no_metric[key] or key:match("low$") or key:match("high$") then return false end
   return not (has_exact and beside_exact[key])
 end
 
--- The same figure of the weights as they are trained, where averages are compared with them; nil where they are not.
+-- The same metric of the weights as they are trained, where averages are compared with them; nil where they are not.
 local function plain_of(r, x_key, s)
   local plain = curves.series(r.evaluations, x_key, s.name .. ", without averages", "plain_val_exact")
   plain.style = "dots"
   return #plain.x > 0 and plain or nil
 end
 
--- Figures of the evaluations: shares in one chart, each of the others in one of its own.
-local function figure_panels(r, x_key, base)
+-- Metrics of the evaluations: shares in one chart, each of the others in one of its own.
+local function metric_panels(r, x_key, base)
   local share_series, panels, keys = {}, {}, number_keys(r.evaluations)
   local has_exact = curves.mean(r.evaluations, "val_exact") ~= nil
   for _, full in ipairs(keys) do
@@ -150,7 +150,7 @@ local function figure_panels(r, x_key, base)
     end
   end
   while #share_series > 6 do share_series[#share_series] = nil end
-  local title = has_exact and "read right (val)" or "figures (val)"
+  local title = has_exact and "read right (val)" or "metrics (val)"
   if #share_series > 0 then table.insert(panels, 1, base{title = title, percent = true, series = share_series}) end
   return panels
 end
@@ -206,12 +206,12 @@ local function drawn(panels)
   return #out > 0 and '<div class="grid">' .. table.concat(out, "\n") .. "</div>" or nil
 end
 
---- Loss and figures over the images seen.
+--- Loss and metrics over the images seen.
 function curves.learning(r)
   local x_key, x_label = curves.x_of(r)
   local base = base_of(r, x_label, x_key)
   local panels = {loss_panel(r, x_key, base)}
-  for _, list in ipairs{figure_panels(r, x_key, base), other_panels(r, x_key, base)} do
+  for _, list in ipairs{metric_panels(r, x_key, base), other_panels(r, x_key, base)} do
     for _, panel in ipairs(list) do panels[#panels + 1] = panel end
   end
   return drawn(panels)

@@ -31,7 +31,7 @@ local function read_result(path)
   return found
 end
 
--- train.fit has written figures; a custom training loop has not. Either way the counters are known only now.
+-- train.fit has written metrics; a custom training loop has not. Either way the counters are known only now.
 local function complete_result(run, ended)
   local path = run.path .. "/result.json"
   local out = read_result(path)

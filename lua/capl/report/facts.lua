@@ -1,4 +1,4 @@
--- facts.lua: the parts of a report that are words and tables: figures, time, switches, settings, data, model, events.
+-- facts.lua: the parts of a report that are words and tables: metrics, time, switches, settings, data, model, events.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -12,11 +12,11 @@ local facts = {}
 local MOST_ROWS = 300 -- of one table
 local MOST_TEXT = 50000 -- bytes of the recipe
 
--- ---- figures ----
+-- ---- metrics ----
 
---- The figures of the run: those of the test images, else of the best weights, else of the last evaluation.
--- out  figures, "test", "val" …; nil when the run has none
-function facts.figures(r)
+--- The metrics of the run: those of the test images, else of the best weights, else of the last evaluation.
+-- out  metrics, "test", "val" …; nil when the run has none
+function facts.metrics(r)
   local evaluated = value.text(r.evaluation, "role")
   if value.has(r.result, "test") then return evaluated == "test" and r.evaluation or r.result.test, "test" end
   if value.number(r.evaluation, "n") then return r.evaluation, value.text(r.evaluation, "role") or "last evaluation" end
@@ -27,58 +27,58 @@ end
 
 local function shown(key, x) return curves.is_share(key) and html.percent(x) or html.number(x) end
 
--- "[95.73, 96.49] %" around a figure, from the keys beside it.
-local function interval(figures, key)
+-- "[95.73, 96.49] %" around a metric, from the keys beside it.
+local function interval(metrics, key)
   local prefix = key == "exact" and "" or key .. "_"
-  local low, high = value.number(figures, prefix .. "low"), value.number(figures, prefix .. "high")
+  local low, high = value.number(metrics, prefix .. "low"), value.number(metrics, prefix .. "high")
   if not low or not high then return nil end
   if curves.is_share(key) then return ("95 %%: %.2f to %.2f"):format(100 * low, 100 * high) end
   return ("95 %%: %s to %s"):format(html.number(low), html.number(high))
 end
 
-local function tile(class, name, figure, small)
-  return html.fill('<div class="{class}"><dt>{name}</dt><dd>{figure}<small>{small}</small></dd></div>',
-    {class = class, name = name, figure = figure, small = small})
+local function tile(class, name, metric, small)
+  return html.fill('<div class="{class}"><dt>{name}</dt><dd>{metric}<small>{small}</small></dd></div>',
+    {class = class, name = name, metric = metric, small = small})
 end
 
--- Names of figures in the order in which people ask for them.
+-- Names of metrics in the order in which people ask for them.
 local order = {"exact", "chars", "cer", "edit_distance", "miou", "f", "hit", "r2", "mae", "rmse", "smape"}
--- What would only say another figure again, or stands elsewhere.
+-- What would only say another metric again, or stands elsewhere.
 local beside = {
   n = true, points = true, pixels = true, mape_left_out = true, loss = true, step = true, value = true, replaced = true,
   edit_distance_normalized = true, images_per_s = true, seconds = true,
 }
 
---- Names of the figures of an evaluation, the ones that people ask for first.
-function facts.figure_keys(figures)
-  local main = value.text(figures, "main")
+--- Names of the metrics of an evaluation, the ones that people ask for first.
+function facts.metric_keys(metrics)
+  local main = value.text(metrics, "main")
   local out, seen = {}, {}
   local function take(key)
-    if value.number(figures, key) and not seen[key] then seen[key], out[#out + 1] = true, key end
+    if value.number(metrics, key) and not seen[key] then seen[key], out[#out + 1] = true, key end
   end
   if main then take(main) end
   for _, key in ipairs(order) do take(key) end
-  for _, key in ipairs(value.keys(figures)) do
+  for _, key in ipairs(value.keys(metrics)) do
     if not key:match("low$") and not key:match("high$") and not beside[key] and #out < 10 then take(key) end
   end
   return out
 end
 
--- What a figure is, where its name may be taken for another one.
+-- What a metric is, where its name may be taken for another one.
 local meanings = {confidence = "mean probability that it gives to what it reads, right or wrong"}
 
-local function figure_tiles(figures, role, out)
-  for i, key in ipairs(facts.figure_keys(figures)) do
+local function metric_tiles(metrics, role, out)
+  for i, key in ipairs(facts.metric_keys(metrics)) do
     local name = ("%s (%s)"):format(curves.name_of(key), role)
-    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, figures[key]), meanings[key]
-      or interval(figures, key))
+    out[#out + 1] = tile(i == 1 and "first" or "", name, shown(key, metrics[key]), meanings[key]
+      or interval(metrics, key))
   end
-  local merged = value.number(figures, "merged", "exact")
+  local merged = value.number(metrics, "merged", "exact")
   if merged then
     out[#out + 1] = tile("", "with look-alikes merged", html.percent(merged),
-      interval(value.table(figures, "merged"), "exact"))
+      interval(value.table(metrics, "merged"), "exact"))
   end
-  local n = value.number(figures, "n")
+  local n = value.number(metrics, "n")
   if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
 end
 
@@ -121,11 +121,11 @@ local function expected_html(r)
     {text = text, why = why and "; not judged, as that is " .. why})
   for i, v in ipairs(value.table(e, "verdicts")) do
     local measured = value.number(v, "measured")
-    local figure = value.text(v, "figure") or ""
+    local metric = value.text(v, "metric") or value.text(v, "figure") or "" -- "figure": in older runs
     lines[#lines + 1] = i <= 20 and html.fill('<p class="quiet">{what}: <strong>{verdict}</strong>{measured}</p>',
       {what = value.text(v, "what"), verdict = value.text(v, "verdict"), measured = measured
-      and ", " .. (figure == "seconds"
-        and html.seconds(measured) or shown(figure, measured))}) or nil
+      and ", " .. (metric == "seconds"
+        and html.seconds(measured) or shown(metric, measured))}) or nil
   end
   return table.concat(lines)
 end
@@ -133,8 +133,8 @@ end
 --- What came out.
 function facts.outcome(r)
   local out = {}
-  local figures, role = facts.figures(r)
-  if figures then figure_tiles(figures, role, out) end
+  local metrics, role = facts.metrics(r)
+  if metrics then metric_tiles(metrics, role, out) end
   run_tiles(r, out)
   if #out == 0 and not r.error then return nil end
   return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. expected_html(r) .. facts.next_html(r)
@@ -157,7 +157,7 @@ function facts.next_html(r)
   local lines = {}
   if model then lines[1] = "keep  " .. r.path .. "/" .. model end
   if command then lines[#lines + 1] = "next  " .. command
-  elseif model and value.number(facts.figures(r) or {}, "exact") then
+  elseif model and value.number(facts.metrics(r) or {}, "exact") then
     lines[#lines + 1] = ("next  capl predict %s/%s IMAGE.png"):format(r.path, model)
   end
   return #lines > 0 and "<h3>What to keep, and the next command</h3><pre>" .. html.text(table.concat(lines, "\n"))

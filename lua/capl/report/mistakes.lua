@@ -29,27 +29,27 @@ local function bars(title, rows, name)
   return #items > 0 and chart.bars(title, items) or nil
 end
 
-local function position_bars(figures)
-  local rows = value.table(figures, "by_position")
+local function position_bars(metrics)
+  local rows = value.table(metrics, "by_position")
   if #rows == 0 then -- only the shares
-    for i, share in ipairs(value.table(figures, "positions")) do rows[i] = {right = share} end
+    for i, share in ipairs(value.table(metrics, "positions")) do rows[i] = {right = share} end
   end
   return bars("characters read right, by place", rows, function(row, i)
     return ("place %s"):format(facts.plain(value.number(row, "position") or i))
   end)
 end
 
--- One length says nothing that the first figure does not.
-local function length_bars(figures)
-  local rows = value.table(figures, "by_length")
+-- One length says nothing that the first metric does not.
+local function length_bars(metrics)
+  local rows = value.table(metrics, "by_length")
   return #rows > 1 and bars("whole texts read right, by length", rows, function(row)
     return ("%s characters"):format(facts.plain(value.number(row, "length") or "?"))
   end) or nil
 end
 
 -- A sound confidence is right as often as it says.
-local function confidence_bars(figures)
-  return bars("whole texts read right, by how sure the model was", value.table(figures, "by_confidence"), function(row)
+local function confidence_bars(metrics)
+  return bars("whole texts read right, by how sure the model was", value.table(metrics, "by_confidence"), function(row)
     local from, to = value.number(row, "from"), value.number(row, "to")
     return from and to and ("%.0f to %.0f %%"):format(100 * from, 100 * to) or "?"
   end)
@@ -63,11 +63,11 @@ local LETTER, LONGEST = 6.7, 16 -- width of a letter; letters of a name that are
 local function shown(label) return label == "" and "nothing" or label end
 
 -- Rows of numbers as wide as the list of labels, or nil.
-local function read_matrix(figures)
-  local labels, counts = value.table(figures, "confusion", "labels"), value.table(figures, "confusion", "counts")
+local function read_matrix(metrics)
+  local labels, counts = value.table(metrics, "confusion", "labels"), value.table(metrics, "confusion", "counts")
   if #labels < 2 or #labels > MOST_LABELS then return nil end
   local m = {labels = {}, counts = {}, most = 0, wrong = 0}
-  m.of = value.text(figures, "kind") == "segmentation" and "classes" or "characters"
+  m.of = value.text(metrics, "kind") == "segmentation" and "classes" or "characters"
   for i = 1, #labels do
     m.labels[i], m.counts[i] = facts.plain(labels[i]), {}
     for k = 1, #labels do
@@ -159,8 +159,8 @@ local matrix_template = [[
 {cells_html}</svg></div>
 <p class="quiet">Rows: what was meant; columns: what was read{nothing}. Each cell tells its count.</p></figure>]]
 
-local function matrix_html(figures)
-  local m = read_matrix(figures)
+local function matrix_html(metrics)
+  local m = read_matrix(metrics)
   if not m or m.wrong == 0 then return nil end
   local used, cells = used_labels(m), {}
   measure(m, used)
@@ -197,9 +197,9 @@ local function thumbs(page, pair, what)
   return table.concat(out)
 end
 
-local function pair_rows(figures, page)
+local function pair_rows(metrics, page)
   local rows = {}
-  local list = value.has(figures, "pairs") and figures.pairs or value.table(figures, "confusions")
+  local list = value.has(metrics, "pairs") and metrics.pairs or value.table(metrics, "confusions")
   for i, pair in ipairs(list) do
     if i > MOST_PAIRS then break end
     local truth, read = shown(value.text(pair, "truth") or "?"), shown(value.text(pair, "read") or "?")
@@ -210,8 +210,8 @@ local function pair_rows(figures, page)
   return rows
 end
 
-local function pairs_html(figures, page)
-  local rows = pair_rows(figures, page)
+local function pairs_html(metrics, page)
+  local rows = pair_rows(metrics, page)
   if #rows == 0 then return nil end
   return "<h3>Most frequent mistakes</h3>"
     .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
@@ -219,9 +219,9 @@ end
 
 -- ---- classes ----
 
-local function classes_html(figures)
+local function classes_html(metrics)
   local rows = {}
-  for i, c in ipairs(value.table(figures, "classes")) do
+  for i, c in ipairs(value.table(metrics, "classes")) do
     if i > MOST_LABELS then break end
     rows[i] = {value.text(c, "name") or facts.plain(value.at(c, "class")), value.number(c, "pixels")}
     for k, key in ipairs{"iou", "f", "recall", "precision"} do
@@ -231,7 +231,7 @@ local function classes_html(figures)
   end
   if #rows == 0 then return nil end
   local columns = {{"class"}, {"pixels", "n"}, {"IoU", "n"}, {"F", "n"}, {"recall", "n"}, {"precision", "n"}}
-  return "<h3>By class</h3>" .. html.table("figures of each class", columns, rows)
+  return "<h3>By class</h3>" .. html.table("metrics of each class", columns, rows)
 end
 
 -- ---- worst samples ----
@@ -272,9 +272,9 @@ local function sample(entry, page)
   })
 end
 
-local function worst_html(figures, page)
+local function worst_html(metrics, page)
   local out = {}
-  for i, entry in ipairs(value.table(figures, "worst")) do
+  for i, entry in ipairs(value.table(metrics, "worst")) do
     if i > MOST_WORST then break end
     if type(entry) == "table" then out[#out + 1] = sample(entry, page) end
   end
@@ -288,20 +288,20 @@ local function side_by_side(list)
   return #list > 1 and '<div class="grid">' .. table.concat(list) .. "</div>" or list[1] or ""
 end
 
-local function all_bars(figures)
+local function all_bars(metrics)
   local out = {}
-  for _, make in ipairs{position_bars, length_bars, confidence_bars} do out[#out + 1] = make(figures) end
+  for _, make in ipairs{position_bars, length_bars, confidence_bars} do out[#out + 1] = make(metrics) end
   return side_by_side(out)
 end
 
 --- Everything about the readings of the last evaluation.
 function mistakes.section(r, page)
-  local figures, role = facts.figures(r)
-  if value.has(r.evaluation) then figures, role = r.evaluation, value.text(r.evaluation, "role") or role end
-  if not figures then return nil end
-  local parts = {all_bars(figures)}
-  local worst = worst_html(figures, page) -- its pictures before those of the pairs, if there is no room for all
-  for _, make in ipairs{classes_html, matrix_html, pairs_html} do parts[#parts + 1] = make(figures, page) or "" end
+  local metrics, role = facts.metrics(r)
+  if value.has(r.evaluation) then metrics, role = r.evaluation, value.text(r.evaluation, "role") or role end
+  if not metrics then return nil end
+  local parts = {all_bars(metrics)}
+  local worst = worst_html(metrics, page) -- its pictures before those of the pairs, if there is no room for all
+  for _, make in ipairs{classes_html, matrix_html, pairs_html} do parts[#parts + 1] = make(metrics, page) or "" end
   parts[#parts + 1] = worst or ""
   local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil

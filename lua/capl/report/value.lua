@@ -17,7 +17,7 @@ local function of_kind(kind, tree, ...)
   return type(found) == kind and found or nil
 end
 
---- A finite number; nil for anything else, so that nothing unknown is ever shown as a figure.
+--- A finite number; nil for anything else, so that nothing unknown is ever shown as a metric.
 function value.number(tree, ...)
   local found = of_kind("number", tree, ...)
   return found and found == found and math.abs(found) < math.huge and found or nil

@@ -1,4 +1,4 @@
--- csv.lua: metrics.csv: a row for each point of a run, a column for each figure from the first point that has it on.
+-- csv.lua: metrics.csv: a row for each point of a run, a column for each metric from the first point that has it on.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,4 +1,4 @@
--- events.lua: events.out.tfevents.…: figures, texts, pictures and histograms of a run for TensorBoard.
+-- events.lua: events.out.tfevents.…: metrics, texts, pictures and histograms of a run for TensorBoard.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -28,8 +28,8 @@ local function put(self, step, values)
   self.waiting[#self.waiting + 1] = core.event(step, values)
 end
 
---- Adds the figures of a line {name = number}; texts go under "events".
-function Events:figures(step, flat)
+--- Adds the metrics of a line {name = number}; texts go under "events".
+function Events:metrics(step, flat)
   local values = {}
   for name, value in pairs(flat) do
     if not skipped[name] and type(value) == "number" then values[tags[name]] = value end

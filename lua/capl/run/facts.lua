@@ -11,7 +11,7 @@ local function processor()
   return text:match("model name%s*:%s*([^\n]+)")
 end
 
---- Device, processor, threads, of several ranks how many and where: what figures and speeds depend on.
+--- Device, processor, threads, of several ranks how many and where: what metrics and speeds depend on.
 -- assume: the facts that CAPL_ASSUME forces, nil where it is not set
 function facts.machine()
   local device = core.device()

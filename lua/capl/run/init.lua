@@ -26,9 +26,9 @@ local Observer = observer.class
 -- Fields besides those of an observer. Unset: recipe (its path), text (of it), final_line and final_values (the last
 -- line, for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said),
 -- kept (the model file to use), in_force ({loop, optimizers}: what train.fit uses, for settings.json), before_batch
--- (function(): called before the recipe gets its first batches), ranks (figures of each rank, at the end), preset (its
--- name), measured (figures that are not in the last line), inspect (function(keys, read): capl.params tells it the
--- settings and ends), figures (names of what an evaluation on val counts, in a check), fitting (options of train.fit),
+-- (function(): called before the recipe gets its first batches), ranks (metrics of each rank, at the end), preset (its
+-- name), measured (metrics that are not in the last line), inspect (function(keys, read): capl.params tells it the
+-- settings and ends), metrics (names of what an evaluation on val counts, in a check), fitting (options of train.fit),
 -- checkpoint (the train.Checkpoint of a custom loop).
 local defaults = {
   help = false, -- capl.params prints its page and ends
@@ -347,7 +347,7 @@ end
 --- Names the model file that the run was for; the last lines tell of it.
 function Run:keep(path) self.kept = path end
 
--- The line of a meter that counts no texts: its main figure.
+-- The line of a meter that counts no texts: its main metric.
 local function final_of(self, main, value, n, extra)
   self.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, value, n, extra.images_per_s,
     extra.seconds)
@@ -423,7 +423,7 @@ function Run:next_command()
   return shell.command{self.program, "predict", self.kept, an_image(self)}
 end
 
--- The report asks the device for figures after the recipe's last line, so an error of it has no line of its own.
+-- The report asks the device for metrics after the recipe's last line, so an error of it has no line of its own.
 local function report_or_error(self)
   local ok, err = pcall(report, self)
   if ok then return end

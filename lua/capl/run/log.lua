@@ -19,7 +19,7 @@ local HELD = 256 -- lines that may wait
 local DEEPEST = 4 -- tables in each other
 local DIGITS = 10 -- of a number: enough for what was measured
 
---- train.Log{…}: writes figures of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv,
+--- train.Log{…}: writes metrics of a run into a folder: metrics.jsonl (a JSON object per line), metrics.csv,
 -- events.out.tfevents.….
 -- opts  folder; tensorboard = "auto" (where its library is there) | true (or an error) | false
 -- out   log: log:line{step = 10, loss = 0.5, time = {load = 0.1}}, log:flush(), log:state(), log:set_state(state),
@@ -51,7 +51,7 @@ end
 
 -- ---- lines ----
 
--- What of a table of figures is known: a number that is none is left out like everything that is not known, nil when
+-- What of a table of metrics is known: a number that is none is left out like everything that is not known, nil when
 -- nothing is left. flat gets {["time.load"] = 1} of {time = {load = 1}}.
 local function known(values, prefix, flat, level)
   local out
@@ -78,7 +78,7 @@ local function known(values, prefix, flat, level)
   return out
 end
 
---- Adds a line. values: {step =, …}; figures, texts, and tables of them.
+--- Adds a line. values: {step =, …}; metrics, texts, and tables of them.
 function Log:line(values)
   check.arg(1, "line", "table", values)
   check.arg(1, "line (step)", "whole", values.step)
@@ -88,7 +88,7 @@ function Log:line(values)
   output.line(text)
   self.waiting[#self.waiting + 1] = text .. "\n"
   self.csv:row(flat)
-  if self.events then self.events:figures(values.step, flat) end
+  if self.events then self.events:metrics(values.step, flat) end
   if #self.waiting >= HELD or core.clock() - self.written >= WAIT then self:flush() end
 end
 

@@ -146,7 +146,7 @@ function progress:recent(now)
   return rate, share
 end
 
-function progress:figures(now, due)
+function progress:metrics(now, due)
   local over = math.max(self.position - self.started_at, 1e-9)
   local memory, peak, where = memory_in_use()
   local rate, wait = self:recent(now)
@@ -186,7 +186,7 @@ function progress:step(images, loss, lr, position, together)
   end
   if not self.due or not (ends or is_ready(self.due.loss)) then return nil end
   self.next_show = clock + (self.often and REDRAW or self.every)
-  local f = self:figures(now, self.due)
+  local f = self:metrics(now, self.due)
   self.shown_step, self.due = self.due.step, nil
   self:show(f, ends)
   return f.loss

@@ -6,7 +6,7 @@ local public = {}
 
 --- The line that sums up the run; printed last. result: of meter:result().
 -- extra  images_per_s, seconds of training
--- main   name of the figure that sums up another meter than that of texts
+-- main   name of the metric that sums up another meter than that of texts
 function public.final(result, extra, main) Run.current():final(result, extra, main) end
 
 --- The run's folder, made at first use: runs/captcha for recipes/captcha.lua, runs/captcha-2 for its next run: files

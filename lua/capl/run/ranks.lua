@@ -49,7 +49,7 @@ function ranks.peak_memory()
   return m.card_total and m.peak + m.captured or core.sys.peak_rss()
 end
 
--- This rank's figures; shares are of the time of its steps.
+-- This rank's metrics; shares are of the time of its steps.
 local function own(run, world)
   local out = {rank = world.rank, host = world.host, device = (core.device()), memory = ranks.peak_memory()}
   local since, spent = run.rank_since, run.rank_spent
@@ -97,7 +97,7 @@ local function shown(all)
   return list
 end
 
--- Every rank gives its figures; kept as run.ranks for result.json, and told.
+-- Every rank gives its metrics; kept as run.ranks for result.json, and told.
 local function done(run)
   local world = sync.world()
   if not world or run.steps == 0 then return end

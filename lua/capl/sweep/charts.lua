@@ -1,4 +1,4 @@
--- charts.lua: the charts of a sweep's page: its figure over each setting, and the curves of the best trials.
+-- charts.lua: the charts of a sweep's page: its metric over each setting, and the curves of the best trials.
 -- SPDX-License-Identifier: Apache-2.0
 local chart = require "report.chart"
 local curves = require "report.curves"
@@ -13,7 +13,7 @@ local MOST_CURVES = 6
 
 local function is_share(s) return curves.is_share((s.metric:gsub("^val_", ""))) end
 
--- The figure over the values of one key: as places when they are numbers, else as bars of the best of each value.
+-- The metric over the values of one key: as places when they are numbers, else as bars of the best of each value.
 local function numbers_panel(s, key)
   local list = {}
   for _, result in ipairs(s.results) do
@@ -75,9 +75,9 @@ local function each_once(results)
   return out
 end
 
---- Charts of a sweep: its figure over each setting, and the curves of the best trials.
+--- Charts of a sweep: its metric over each setting, and the curves of the best trials.
 -- in   metric, keys, results (best first)
--- out  HTML; "" when no trial has a figure
+-- out  HTML; "" when no trial has a metric
 function charts.of(metric, keys, results)
   local s = {metric = metric, keys = keys, results = each_once(results)}
   local settings, lines = by_setting(s), best_curves(s)

@@ -38,7 +38,7 @@ local function say(text) core.sys.out(text .. "\n") end
 
 -- ---- one rung ----
 
--- Figures of the runs are known from the first evaluation on; a metric that is none of them ends the sweep there.
+-- Metrics of the runs are known from the first evaluation on; a metric that is none of them ends the sweep there.
 function Sweep:check_metric(folder)
   if self.metric_known then return end
   local names = metric.names(folder)
@@ -209,7 +209,7 @@ function Sweep:report()
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value),
     best.folder))
   if self.plan.carry then
-    say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other figures")
+    say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other metrics")
   end
   say(("next: %s"):format(best.command))
   return 0

@@ -1,4 +1,4 @@
--- metric.lua: the figure a sweep chooses by: one of the evaluations on the val loader, never one of the test images.
+-- metric.lua: the metric a sweep chooses by: one of the evaluations on the val loader, never one of the test images.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -6,9 +6,9 @@ local lines = require "train.lines"
 
 local metric = {}
 
--- Figures that are better when they are less: these words in their names.
+-- Metrics that are better when they are less: these words in their names.
 local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance", "mse", "cer"}
--- Figures that say how sure another one is, or how much was counted.
+-- Metrics that say how sure another one is, or how much was counted.
 local function is_aside(name) return name == "val_n" or name:match("low$") ~= nil or name:match("high$") ~= nil end
 
 --- "min" or "max": which is better.
@@ -48,7 +48,7 @@ local function evaluations(folder)
   return out, points
 end
 
---- The figures of a run's evaluations -> sorted names, or nil before the first one.
+--- The metrics of a run's evaluations -> sorted names, or nil before the first one.
 function metric.names(folder)
   local rows = evaluations(folder)
   if not rows[1] then return nil end
@@ -60,7 +60,7 @@ function metric.names(folder)
   return names
 end
 
---- Raises when a run's evaluations have other figures than the one chosen by.
+--- Raises when a run's evaluations have other metrics than the one chosen by.
 function metric.check_names(name, all)
   local names = {}
   for _, known in ipairs(all) do
@@ -72,7 +72,7 @@ function metric.check_names(name, all)
     and ("; did you mean %s?"):format(near) or ""))
 end
 
---- The best evaluation of a run by a figure -> its row {step, seconds, …}, and the row of the last training point.
+--- The best evaluation of a run by a metric -> its row {step, seconds, …}, and the row of the last training point.
 -- last  the last evaluation in place of the best one
 function metric.of_run(folder, name, goal, last)
   local rows, points = evaluations(folder)
@@ -84,7 +84,7 @@ function metric.of_run(folder, name, goal, last)
   return best, points[#points]
 end
 
---- The values of a figure over the images seen -> {x, y}
+--- The values of a metric over the images seen -> {x, y}
 function metric.curve(folder, name)
   local x, y = {}, {}
   for _, row in ipairs((evaluations(folder))) do

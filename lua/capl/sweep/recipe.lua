@@ -102,7 +102,7 @@ local function facts_of(log)
 end
 
 --- Runs `capl check --json` of the recipe once for each list of words, side by side.
--- out  what the first one said: {roles = of its loaders, figures = of an evaluation, …}
+-- out  what the first one said: {roles = of its loaders, metrics = of an evaluation, …}
 -- errs value: what the first one that fails says
 function recipe.check_trials(job, lists, log_of)
   local running, most, next_one, failed = {}, core.sys.cpus(), 1, nil
@@ -132,7 +132,7 @@ function recipe.check_trials(job, lists, log_of)
   return facts_of(log_of(1))
 end
 
---- Raises when the recipe's runs will not have the figure to choose by. facts: of recipe.check_trials
+--- Raises when the recipe's runs will not have the metric to choose by. facts: of recipe.check_trials
 function recipe.check_metric(job, name, facts)
   local roles, names = {}, {}
   for _, role in ipairs(facts.roles or {}) do roles[role] = true end
@@ -140,8 +140,8 @@ function recipe.check_metric(job, name, facts)
     core.fail(job.recipe .. ' has no val loader, so the trials cannot be ranked',
       'data.loader{source = …, role = "val"} makes one')
   end
-  if not facts.figures then return end -- a loop of its own: known with its first evaluation
-  for i, figure in ipairs(facts.figures) do names[i] = "val_" .. figure end
+  if not facts.metrics then return end -- a custom training loop: known with its first evaluation
+  for i, key in ipairs(facts.metrics) do names[i] = "val_" .. key end
   table.sort(names)
   metric.check_names(name, names)
 end

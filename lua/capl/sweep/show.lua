@@ -6,7 +6,7 @@ local show = {}
 
 local ROWS = 30 -- of the table; results.csv has them all
 
---- Whether a figure is a share of 1, by its name.
+--- Whether a metric is a share of 1, by its name.
 function show.is_share(metric)
   for _, share in ipairs{"exact", "chars", "merged", "miou", "hit"} do
     if metric:find(share, 1, true) then return true end
@@ -86,7 +86,7 @@ function show.table(plan, results)
   return text
 end
 
---- Whether no trial is better than another: all that ended in the last rung have the same figure. A sentence or nil.
+--- Whether no trial is better than another: all that ended in the last rung have the same metric. A sentence or nil.
 function show.none_better(plan, results)
   local value, n
   for _, r in ipairs(results) do
@@ -102,7 +102,7 @@ function show.none_better(plan, results)
     n, learnt)
 end
 
---- Whether the best one may be luck: the second one's figure lies within its interval. A sentence or nil.
+--- Whether the best one may be luck: the second one's metric lies within its interval. A sentence or nil.
 function show.doubt(plan, results)
   local a, b = results[1], results[2]
   if not a or not b or not a.low or not b.high or not b.value then return nil end

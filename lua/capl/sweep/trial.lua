@@ -78,7 +78,7 @@ local function conditions(folder)
     train.count
 end
 
--- The end of a figure's interval: val_chars_low beside val_chars; that of val_exact is val_low.
+-- The end of a metric's interval: val_chars_low beside val_chars; that of val_exact is val_low.
 local function bound(row, metric_name, which)
   return row[metric_name .. "_" .. which] or (metric_name == "val_exact" and row["val_" .. which]) or nil
 end
@@ -86,16 +86,16 @@ end
 --- The line of results.jsonl for a trial that ended.
 function trial.result(plan, job, status, seconds, peak)
   local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
-  local figures, settings = read_object(job.folder .. "/result.json"), {}
+  local result, settings = read_object(job.folder .. "/result.json"), {}
   local mode, val_hash, parameters, train_images = conditions(job.folder)
   for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
-  row, point, peak = row or {}, point or {}, math.max(peak, figures.peak_memory_bytes or 0)
+  row, point, peak = row or {}, point or {}, math.max(peak, result.peak_memory_bytes or 0)
   local failed = error_of(job, status, row[plan.metric] and row)
   return {
     trial = job.entry.trial, rung = job.entry.rung, settings = settings, status = failed and "failed" or "done",
     error = failed, value = row[plan.metric], low = bound(row, plan.metric, "low"),
-    high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = figures.steps or point.step,
-    ended = figures.ended, images = row.images, images_per_s = figures.images_per_s or point.images_per_s,
+    high = bound(row, plan.metric, "high"), n = row.val_n, step = row.step, steps = result.steps or point.step,
+    ended = result.ended, images = row.images, images_per_s = result.images_per_s or point.images_per_s,
     seconds = seconds, peak_memory_bytes = peak > 0 and peak or nil, parameters = parameters, mode = mode,
     val_hash = val_hash, train_images = train_images, folder = job.folder,
     command = trial.command(plan, trial.words(plan, job.entry.values, job.entry.budget)),

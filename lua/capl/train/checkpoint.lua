@@ -96,7 +96,7 @@ end
 -- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a
 --      number of steps | a time: "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one
 --      has one before it; every_n = steps: of each such step one stays for good; top_k = 0: so many of the best
---      evaluations stay (ck:evaluated(figure));
+--      evaluations stay (ck:evaluated(value));
 --      folder = where (default: checkpoints/ in the run's folder)
 -- out  an object: ck:resume() before the loop, ck:after_step() as the last line of each step, ck:save() at any time,
 --      ck:finish() behind the loop
@@ -247,14 +247,14 @@ function Checkpoint:stop()
   core.sys.stop()
 end
 
---- Tells it the figure of an evaluation, larger is better: with top_k the checkpoints of the best ones stay.
-function Checkpoint:evaluated(figure)
-  check.arg(1, "evaluated", "number", figure)
+--- Reports the metric of an evaluation, larger is better: with top_k the checkpoints of the best ones stay.
+function Checkpoint:evaluated(value)
+  check.arg(1, "evaluated", "number", value)
   local wanted = self.every.evaluations
   if self.top_k > 0 then
-    table.insert(self.top, {step = self.step, figure = figure})
+    table.insert(self.top, {step = self.step, value = value})
     table.sort(self.top, function(a, b)
-      if a.figure ~= b.figure then return a.figure > b.figure end
+      if a.value ~= b.value then return a.value > b.value end
       return a.step > b.step
     end)
     local out = table.remove(self.top, self.top_k + 1)
@@ -352,6 +352,7 @@ function Checkpoint:load(saved, file)
   -- model files need it, also of a run that has no step left to make
   run.image_shape = run.image_shape or saved.image_shape
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
+  for _, entry in ipairs(self.top) do entry.value = entry.value or entry.figure end -- "figure": in older files
   self.saved_at = sync.clock()
   return saved
 end

@@ -64,8 +64,8 @@ local function clock_cost()
 end
 
 --- {us = per step, by = {{name, us a step, calls a step}}, others_us = of all other threads, clock_us = of reading the
--- clock, which is in the figures}
-function cost.figures(steps)
+-- clock, which is in the metrics}
+function cost.metrics(steps)
   local by, sum = {}, 0
   for account in pairs(seconds) do
     by[#by + 1] = {name = account, us = 1e6 * seconds[account] / steps, calls = calls[account] / steps}

@@ -99,7 +99,7 @@ local function expected(seen, loader)
   return own, loader.partial and sums.own or whole or sums.own, sums.seen
 end
 
--- Every sample once: anything else would be a figure about something else.
+-- Every sample once: anything else would be a metric of something else.
 local function check_count(meter, seen, loader)
   local own, all, seen_by_all = expected(seen, loader)
   if seen ~= own then
@@ -110,8 +110,8 @@ local function check_count(meter, seen, loader)
     check.fail(OP, ("the ranks read %d samples of the %s loader, which has %d"):format(seen_by_all, loader.role, all),
       "drop_last = true leaves the last ones out")
   end
-  local figures = meter:result() -- reads what is still on the device
-  if type(figures) ~= "table" or type(figures[meter.main]) ~= "number" then
+  local metrics = meter:result() -- reads what is still on the device
+  if type(metrics) ~= "table" or type(metrics[meter.main]) ~= "number" then
     check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main),
       "it selects the best weights, so it must be a number")
   end
@@ -159,11 +159,11 @@ end
 --      chosen is compared on "val"
 -- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localization" |
 --      "regression" | function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict
---      figure (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
+--      metric (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
 --      function(output, batch) for its mean; input = function(batch) -> what the model is
 --      called with (batch.image, else batch.input)
 -- In a world of several ranks each reads its part, and all get the meter that one process would have.
--- out  meter: meter:result(), meter:line(), meter.main = name of the figure that says which model is better,
+-- out  meter: meter:result(), meter:line(), meter.main = name of the metric that says which model is better,
 --      meter.better = "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by
 --      others
 -- errs value: the loader is endless, shuffles, has nothing that the meter reads, or did not give each of its samples

@@ -28,7 +28,7 @@ function evaluation.print(run, name, meter)
   end
 end
 
---- A meter's line(), or its main figure.
+--- A meter's line(), or its main metric.
 function evaluation.line(meter)
   if meter.line then return meter:line() end
   return ("%s %.4g"):format(meter.main, meter:result()[meter.main])

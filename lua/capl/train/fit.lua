@@ -109,10 +109,10 @@ function Fit:evaluate()
   local meter = self:read(self.o.val, true)
   sync.hold(HOLD) -- what callbacks make of it is made by all of them
   local e = self:at()
-  e.figures, e.meter, e.loss = meter:result(), meter, meter.loss
-  self.val, self.val_step, self.val_meter = e.figures, self.step, meter
+  e.metrics, e.meter, e.loss = meter:result(), meter, meter.loss
+  self.val, self.val_step, self.val_meter = e.metrics, self.step, meter
   run.measured = {loss = e.loss}
-  self.record:evaluation(e, e.figures, e.loss)
+  self.record:evaluation(e, e.metrics, e.loss)
   self.callbacks:tell("evaluated", e)
   self.callbacks:tell("after_evaluation", e)
   run:print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
@@ -196,11 +196,11 @@ end
 -- ---- the end ----
 
 -- What result.json, the recipe and the last line are made of.
-function Fit:figures(ended)
+function Fit:metrics(ended)
   local at, best = self:at(), self.callbacks:get("best")
   return {
     ended = ended, steps = self.step, images = self.images, seconds = at.seconds, images_per_s = at.images_per_s,
-    evaluations = self.evaluations, evaluation_seconds = self.evaluating, val = self.val, best = best.figures,
+    evaluations = self.evaluations, evaluation_seconds = self.evaluating, val = self.val, best = best.metrics,
     best_step = best.step, max_time = self.o.max_time, micro_batch = self.make_step:state().size,
     captured_steps = core.counters().captured_steps,
   }
@@ -220,15 +220,15 @@ end
 function Fit:last_meter(best)
   local run, o = self.run, self.o
   if o.test and run.mode ~= "bench" then return self:read(o.test), "test images" end
-  local meter = o.keep == "best" and best.figures and best.meter or self.val_meter
-  -- a resumed run has only the figures
+  local meter = o.keep == "best" and best.metrics and best.meter or self.val_meter
+  -- a resumed run has only the metrics
   if not meter and self.val and run.mode ~= "bench" then meter = self:read(o.val) end
   return meter, "val images"
 end
 
--- Figures on the test loader, pictures, files, and what the last lines say.
+-- Metrics on the test loader, pictures, files, and what the last lines say.
 function Fit:finish()
-  local result, best = self:figures(self.stopping and self.stopping.reason or self.span:ended()),
+  local result, best = self:metrics(self.stopping and self.stopping.reason or self.span:ended()),
     self.callbacks:get("best")
   self.callbacks:tell("finish", result)
   self:end_line(result)
@@ -266,7 +266,7 @@ function Fit:stopped()
   run:print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images,
     progress.duration(self.span:seconds())))
   if self.pending then self.callbacks:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
-  local result = self:figures("interrupted")
+  local result = self:metrics("interrupted")
   self.callbacks:tell("stopped", result)
   self.callbacks:tell("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
@@ -290,24 +290,24 @@ local function protected(fn)
   return ok and "done" or "error", err
 end
 
---- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, figures and pictures.
+--- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, metrics and pictures.
 -- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
---       figure;
+--       metric;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
 --       input = function(batch) -> what the model is called with (batch.image, else batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
 --       eval_every = "auto" (12 times; with max_time fewer where they take more than 3 % of it) | steps;
 --       log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
---       meter = what val and test are counted with, as of train.evaluate: its main figure says which weights are best;
---       merge = {"0O"}: look-alikes counted as one beside the strict figure;
+--       meter = what val and test are counted with, as of train.evaluate: its main metric says which weights are best;
+--       merge = {"0O"}: look-alikes counted as one beside the strict metric;
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one
 --       graph; on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in
 --       halves, quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over
 --       the batch; and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch,
 --       freeze, limit_batches, overfit, sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the
---       best ones), best_step, test, micro_batch (after a split), captured_steps, folder}; figures as of
+--       best ones), best_step, test, micro_batch (after a split), captured_steps, folder}; metrics as of
 --       capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the callbacks raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.

@@ -31,7 +31,7 @@ local function step(run)
   if not run.fit_sampler and not run.machine_totals then run.own_sampler = monitor.Monitor{every = every} end
 end
 
---- Figures of the run so far, as train.Monitor's totals(); nil without a sampler.
+--- Metrics of the run so far, as train.Monitor's totals(); nil without a sampler.
 function machine.totals(run)
   local sampler = run.fit_sampler or run.own_sampler
   return sampler and sampler:totals() or run.machine_totals

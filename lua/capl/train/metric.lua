@@ -1,4 +1,4 @@
--- metric.lua: which figure of an evaluation decides what is better, and which way.
+-- metric.lua: which metric of an evaluation decides what is better, and which way.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -8,7 +8,7 @@ local metric = {}
 
 local spec = {{"name", "string", required = true}, {"better", "string"}}
 
---- What a recipe says about the deciding figure: nil (the meter's main one), "loss", the name of a figure, or
+--- What a recipe says about the deciding metric: nil (the meter's main one), "loss", the name of a metric, or
 -- {name = "edit_distance", better = "min"} -> {name, better}, checked
 function metric.read(op, given)
   if given == nil then return {} end
@@ -20,25 +20,25 @@ function metric.read(op, given)
   return {name = o.name, better = o.name == "loss" and "min" or o.better}
 end
 
-local function names_of(figures)
+local function names_of(metrics)
   local out = {"loss"}
-  for name, value in pairs(figures) do
+  for name, value in pairs(metrics) do
     if type(value) == "number" then out[#out + 1] = name end
   end
   table.sort(out)
   return out
 end
 
---- The deciding figure of an evaluation.
--- in   wanted: of metric.read; e: of an evaluation, {figures, meter, loss}
+--- The deciding metric of an evaluation.
+-- in   wanted: of metric.read; e: of an evaluation, {metrics, meter, loss}
 -- out  its value, "max" or "min", its name
--- errs value: the evaluation has no such figure, or nobody says which way it is better
+-- errs value: the evaluation has no such metric, or nobody says which way it is better
 function metric.of(op, wanted, e)
   local main = e.meter and e.meter.main or "exact"
   local name = wanted.name or main
   if name == "loss" and e.loss then return e.loss, "min", name end
-  local value = e.figures[name]
-  if type(value) ~= "number" then check.unknown(op, "metric", name, names_of(e.figures)) end
+  local value = e.metrics[name]
+  if type(value) ~= "number" then check.unknown(op, "metric", name, names_of(e.metrics)) end
   local ways = e.meter and e.meter.ways
   local better = wanted.better or (name == main and (e.meter and e.meter.better or "max")) or ways and ways[name]
   if not better then

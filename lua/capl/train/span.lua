@@ -48,7 +48,7 @@ end
 
 function Span:seconds() return sync.clock() - self.started end
 
---- The same by this process's own clock, for figures that decide nothing.
+--- The same by this process's own clock, for metrics that decide nothing.
 function Span:elapsed()
   if sync.is_main() then return core.clock() - self.started end
   return self:seconds()

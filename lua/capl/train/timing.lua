@@ -89,7 +89,7 @@ function Timing:evaluation_ended()
   self.evaluating = nil
 end
 
--- ---- figures ----
+-- ---- metrics ----
 
 -- What the steps of an interval took by the last sample of the device: as long as they fit between the other parts.
 local function from_sample(self, out, room)

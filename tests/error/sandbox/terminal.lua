@@ -50,7 +50,7 @@ capl.error{code = "\27[2J", op = "\27[2J", message = "\27[2J", hint = "\27[2J", 
 --- the chunk's name
 load("error 'x'", "@\27[2J")()
 
---- progress and lines of figures
+--- progress and lines of metrics
 local p = capl.progress and capl.progress
 if p then pcall(function() p(3, "\27[2J") end) pcall(function() p{total = 3, title = "\27[2J"} end) end
 

@@ -105,7 +105,7 @@ local function keep_top(self, e, place, dropped)
   if fit.o.top_k == 0 or not place then return end
   self.counter.n = self.counter.n + 1
   if fit.run.mode ~= "run" then return end
-  fit:save_model(name_of(e.step), e.figures)
+  fit:save_model(name_of(e.step), e.metrics)
   if dropped and dropped.step ~= e.step then trees.remove(fit:path(name_of(dropped.step))) end
 end
 
@@ -116,10 +116,10 @@ function Callback:evaluated(e)
   e.better, e.metric, e.value = place == 1, name, value
   keep_top(self, e, place, dropped)
   if not e.better then return end
-  self.step, self.figures, self.meter = e.step, e.figures, e.meter
+  self.step, self.metrics, self.meter = e.step, e.metrics, e.meter
   self.weights = copy_of(self.fit.model:state_dict(), self.weights)
   if self.fit.o.keep ~= "best" then return end
-  self.fit:save_model("best.capl", e.figures)
+  self.fit:save_model("best.capl", e.metrics)
   if self.checked then return end -- once early: nobody wants to learn at the end that nothing can read the file
   exported.check(self.fit:model_path("best.capl"), e.meter)
   self.checked = true
@@ -132,12 +132,12 @@ function Callback:restore()
 end
 
 function Callback:state()
-  return {step = self.step, figures = self.figures, weights = self.weights, saved_models = self.counter.n,
+  return {step = self.step, metrics = self.metrics, weights = self.weights, saved_models = self.counter.n,
     tracker = self.tracker and self.tracker:state() or self.saved}
 end
 
 function Callback:set_state(state)
-  self.step, self.figures, self.saved = state.step, state.figures, state.tracker
+  self.step, self.metrics, self.saved = state.step, state.metrics or state.figures, state.tracker
   self.weights = state.weights and copy_of(state.weights, self.weights)
   self.counter.n = state.saved_models or 0
   if self.tracker and state.tracker then self.tracker:set_state(state.tracker) end

@@ -31,7 +31,7 @@ local function tell_all(self, step)
 end
 
 function Blank:evaluated(e)
-  local blanks = e.figures and e.figures.blanks
+  local blanks = e.metrics and e.metrics.blanks
   if not blanks then return end
   if blanks >= ALL then return tell_all(self, e.step) end
   if self.stage > 0 then

@@ -83,7 +83,7 @@ local function longer(run, ended)
   return found or "more steps in train.fit"
 end
 
--- Whether a run that was over has also left its figures; a kill may have come between its last checkpoint and those.
+-- Whether a run that was over also wrote its metrics: a kill may have come between its last checkpoint and those.
 local function has_result(run, saved)
   local text = core.sys.read(run.resume_from.folder .. "/result.json")
   local ok, result = pcall(core.json_decode, text or "")
@@ -179,7 +179,7 @@ end
 -- Larger is better for the keeper.
 function Part:evaluated(e)
   local value, better = metric.of(OP, self.metric, e)
-  self.figure = better == "min" and -value or value
+  self.value = better == "min" and -value or value
 end
 
 --- Saves between two steps because somebody says so. -> path
@@ -193,8 +193,8 @@ end
 function Part:between_steps()
   local keeper = self.keeper
   keeper.step = self.fit.step
-  if self.figure then keeper:evaluated(self.figure) end
-  self.figure = nil
+  if self.value then keeper:evaluated(self.value) end
+  self.value = nil
   local override = self.fit.callbacks:get("override")
   local wanted = override and override:take_save()
   if (wanted or keeper:is_due()) and keeper.last_step ~= keeper.step then keeper:try_save() end

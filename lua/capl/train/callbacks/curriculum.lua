@@ -1,4 +1,4 @@
--- curriculum.lua: tells the train loader's schedule how long the run is, and the figures its stages may wait for.
+-- curriculum.lua: tells the train loader's schedule how long the run is, and the metrics its stages may wait for.
 -- SPDX-License-Identifier: Apache-2.0
 local Curriculum = {}
 Curriculum.__index = Curriculum
@@ -11,7 +11,7 @@ local function new(fit)
 end
 
 function Curriculum:evaluated(e)
-  local f = e.figures
+  local f = e.metrics
   self.schedule:report{exact = f.exact, chars = f.chars, confidence = f.confidence, loss = e.loss}
 end
 

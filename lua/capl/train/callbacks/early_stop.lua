@@ -1,4 +1,4 @@
--- early_stop.lua: train.EarlyStopping, and the key early_stop of train.fit: the run ends when the figure of val has
+-- early_stop.lua: train.EarlyStopping, and the key early_stop of train.fit: the run ends when the metric of val has
 -- stopped getting better.
 --
 -- One stopper watches one series; two series (say with and without averages) take two stoppers.
@@ -10,7 +10,7 @@ local span = require "train.span"
 
 local OP = "train.EarlyStopping"
 
---- Watches a series of figures.
+--- Watches a series of metrics.
 -- opts patience = how many evaluations (unit = "epochs": epochs) without a better one end it; min_delta = 0 (by how
 --      much more a better one is better); min_epochs = 0 (before their end patience ends nothing); target = a value
 --      that ends it at once; better = "max" | "min"

@@ -29,21 +29,21 @@ end
 -- A line of metrics.jsonl: plain_val_loss, plain_val_exact …
 local function write_line(fit, e)
   local line = {step = e.step, images = e.images, seconds = e.seconds, plain_val_loss = e.loss}
-  for name, value in pairs(e.figures) do
+  for name, value in pairs(e.metrics) do
     if type(value) == "number" then line["plain_val_" .. name] = value end
   end
   fit.record:line(line)
 end
 
---- The averages are out of the model by now. e without figures: the evaluation was stopped half-way.
+--- The averages are out of the model by now. e without metrics: the evaluation was stopped half-way.
 function Compare:after_evaluation(e)
-  if not e.figures then return end
+  if not e.metrics then return end
   local fit = self.fit
   local meter = fit:read(fit.o.val, true)
-  local plain = {step = e.step, images = e.images, seconds = e.seconds, figures = meter:result(), meter = meter,
+  local plain = {step = e.step, images = e.images, seconds = e.seconds, metrics = meter:result(), meter = meter,
     loss = meter.loss}
   local value, better, name = metric.of(OP, self.wanted, plain)
-  self.name, self.val = name, plain.figures
+  self.name, self.val = name, plain.metrics
   self.tracker = self.tracker or BestTracker.new{better = better}
   self.tracker.better = better
   self.tracker:update(value, e.step)

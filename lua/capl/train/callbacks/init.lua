@@ -12,7 +12,7 @@
 --   batch is a
 --                         list of batches that has their count
 --   epoch_ended(epoch)
---   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, figures, meter, loss, better}
+--   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, metrics, meter, loss, better}
 --   point(at)             a point of the curve: what is added to at = {step, images, …} becomes callback of its line
 --   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an
 --   error keep()                after those two: the model takes the values that it is kept with, e.g. averages

@@ -56,12 +56,12 @@ end
 
 function Limit:epoch_ended() self.counter.n = self.counter.n + 1 end
 
---- The figure carries the mark of what it is.
+--- The metric carries the mark of what it is.
 function Limit:evaluated(e)
   local l = self.limits.val
   if not l then return end
   self.counter.n = self.counter.n + 1
-  e.figures.partial = {batches = l.count, of = l.all}
+  e.metrics.partial = {batches = l.count, of = l.all}
 end
 
 function Limit:finish(result)

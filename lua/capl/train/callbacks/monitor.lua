@@ -24,7 +24,7 @@ end
 
 --- Samples the machine beside a training loop.
 -- opts  every = 1 (seconds between two readings); hot = 85 (degrees Celsius of the GPU above which there is a warning)
--- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Figures,
+-- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Metrics,
 --       absent where this machine does not tell them: power_w, power_limit_w, utilization, memory_utilization,
 --       memory_used, memory_total, temperature_c, sm_mhz, memory_mhz, throttled (the GPU of the default device); cpu,
 --       cpu_machine, load, rss, ram_used, ram_total, cpu_temperature_c, cpu_mhz, cpu_power_w. Shares are 0..1, memory
@@ -48,7 +48,7 @@ function Sampler:averages()
   return mean
 end
 
---- Figures since the monitor was made.
+--- Metrics since the monitor was made.
 -- out  the means, and gpu = its name, samples, seconds, energy_wh (energy_from = "counted" by the GPU or "estimated"
 --      from power and time), throttle = why clocks were held down, least = {…}, most = {…}
 function Sampler:totals()
@@ -159,7 +159,7 @@ function Callback:after_step()
   end
 end
 
---- Figures of the whole run, what came before it was resumed included.
+--- Metrics of the whole run, what came before it was resumed included.
 function Callback:totals()
   local t = self.monitor:totals()
   return self.before and join(self.before, t) or t

@@ -9,7 +9,7 @@ local loaders = require "train.loaders"
 local metric = require "train.metric"
 
 local OP = "train.fit"
-local LEARNT = 0.999 -- of a figure that is better when it is more
+local LEARNT = 0.999 -- of a metric that is better when it is more
 local LESS = 0.02 -- of its first value, of one that is better when it is less
 
 local Overfit = {}

@@ -88,7 +88,7 @@ end
 
 -- ---- stages ----
 
--- Step at which a stage of the train loader's schedule begins; nil for one that waits for a figure.
+-- Step at which a stage of the train loader's schedule begins; nil for one that waits for a metric.
 local function step_of(stage, batches)
   if stage.metric then return nil end
   if stage.number == 1 then return 1 end

@@ -1,4 +1,4 @@
--- plateau.lua: tells schedules that follow figures (optim.schedule.plateau) those of every evaluation.
+-- plateau.lua: tells schedules that follow metrics (optim.schedule.plateau) those of every evaluation.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local metric = require "train.metric"
@@ -9,7 +9,7 @@ local OP = "train.fit"
 local Plateau = {}
 Plateau.__index = Plateau
 
--- Schedules that follow figures among the rates of an optimizer, each once, however many groups use it.
+-- Schedules that follow metrics among the rates of an optimizer, each once, however many groups use it.
 local function followers(optimizer)
   local out, seen = {}, {}
   for _, group in ipairs(optimizer.groups or {}) do

@@ -87,11 +87,11 @@ local function add_val(self, line)
   table.insert(val.chars, line.val_chars or none)
 end
 
---- An evaluation on the val loader: every figure that is a number. at: {step, images, seconds}, and meter, which names
--- the figure that chooses between models.
-function Record:evaluation(at, figures, loss)
+--- An evaluation on the val loader: every metric that is a number. at: {step, images, seconds}, and meter, which names
+-- the metric that chooses between models.
+function Record:evaluation(at, metrics, loss)
   local line = {step = at.step, images = at.images, seconds = at.seconds, val_loss = loss}
-  for name, value in pairs(figures) do
+  for name, value in pairs(metrics) do
     if type(value) == "number" then line["val_" .. name] = value end
   end
   self.main = at.meter and at.meter.main or self.main
@@ -151,7 +151,7 @@ end
 -- ---- pictures ----
 
 -- What the evaluations found, as a panel.
-local function figures_panel(self)
+local function metrics_panel(self)
   local val, main = self.val, self.main or "exact"
   if main ~= "exact" then return {y_label = main .. " (val)", series = {{name = main, x = val.x, y = val.main}}} end
   return {y_label = "read right (val)", percent = true, series = {
@@ -167,7 +167,7 @@ function Record:curves()
   local panels = {{y_label = "loss", log = true, series = losses}}
   if self.val then
     losses[2] = {name = "val", x = self.val.x, y = self.val.loss}
-    panels[2] = figures_panel(self)
+    panels[2] = metrics_panel(self)
   end
   require("plot").lines{path = self:path("curves.png"), title = self.run:name(), x_label = "images", panels = panels,
     lines = #self.moments <= MOMENTS and self.moments or nil}
@@ -178,7 +178,7 @@ local function processor()
   return text:match("model name%s*:%s*([^\n]+)")
 end
 
---- result.json: the figures of the run and where they come from.
+--- result.json: the metrics of the run and where they come from.
 function Record:result(values)
   local run = self.run
   if not self.on then return end

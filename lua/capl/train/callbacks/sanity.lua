@@ -50,8 +50,8 @@ function Sanity:begin()
     meter = o.meter, input = o.input})
   core.rng(seed, streams)
   self.counter.n = few.given()
-  local e = {figures = meter:result(), meter = meter, loss = meter.loss}
-  metric.of(OP, metric.read(OP, o.metric), e) -- the figures that will decide are there
+  local e = {metrics = meter:result(), meter = meter, loss = meter.loss}
+  metric.of(OP, metric.read(OP, o.metric), e) -- the metrics that will decide are there
   if o.early_stop then metric.of(OP .. ": early_stop", o.early_stop.metric, e) end
 end
 
