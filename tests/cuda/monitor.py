@@ -1,4 +1,4 @@
-"""What a run on a GPU notes of it: found by its bus, not by its number; heat told once; energy; arms of bench --ab.
+"""What a run on a GPU notes of it: found by its bus, not by its number; heat told once; energy; variants of bench --ab.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -66,10 +66,10 @@ def main():
     check("warning: the driver has lost the GPU: its metrics end here" in out, "a GPU that is lost does not end the run", out)
     check(total["energy_from"] == "estimated" and total["energy_wh"] < 250 * total["seconds"] / 3600,
           "energy without a counter is estimated, and ends with the readings", str(total))
-    arms = json.loads(capl("bench", "gpu.lua", "--ab", "scale=1,2", "--rounds=2", "--steps=2", "--warmup=1", "--json"))["arms"]
-    check(all(abs(arm["power_w"] - 250) < 1e-6 and abs(arm["utilization"] - 0.8) < 1e-6 and arm["memory_used"] == 5 << 20 and
-              arm["estimated"] == ["wh_per_1000_images"] for arm in arms), "power, load and memory of each arm", str(arms))
-    check(all(arm["captured"] and arm["products"]["fp32"] > 0 for arm in arms), "and products of replayed steps", str(arms))
+    variants = json.loads(capl("bench", "gpu.lua", "--ab", "scale=1,2", "--rounds=2", "--steps=2", "--warmup=1", "--json"))["variants"]
+    check(all(abs(variant["power_w"] - 250) < 1e-6 and abs(variant["utilization"] - 0.8) < 1e-6 and variant["memory_used"] == 5 << 20 and
+              variant["estimated"] == ["wh_per_1000_images"] for variant in variants), "power, load and memory of each variant", str(variants))
+    check(all(variant["captured"] and variant["precision_counts"]["fp32"] > 0 for variant in variants), "and products of replayed steps", str(variants))
 
 
 with tempfile.TemporaryDirectory() as folder:

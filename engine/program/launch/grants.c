@@ -136,13 +136,13 @@ static capl_status no_link(const char *name)
 /* All runs, to read: to write there is only the recipe's own, which the worker makes and grants (confine.c). */
 static capl_status give_runs(void)
 {
-  const char *given = getenv("CAPL_RUN_FOLDER"), *arm = getenv("CAPL_BENCH_ARM");
+  const char *given = getenv("CAPL_RUN_FOLDER"), *variant = getenv("CAPL_BENCH_VARIANT");
   char folder[CAPL_POLICY_PATH];
   CAPL_TRY(no_link("runs"));
   CAPL_TRY(capl_policy_grant("runs", CAPL_MAY_READ));
   if (given && *given) CAPL_TRY(capl_policy_grant(given, CAPL_MAY_READ)); /* of a trial, which a sweep has chosen */
-  if (!arm || !*arm) return CAPL_OK;
-  CAPL_TRY(folder_of(arm, folder)); /* where capl bench --ab talks with its arms */
+  if (!variant || !*variant) return CAPL_OK;
+  CAPL_TRY(folder_of(variant, folder)); /* where capl bench --ab talks with its variants */
   return capl_policy_grant(folder, READ_WRITE);
 }
 

@@ -7,7 +7,7 @@ local core = ...
 
 local sync = require "dist.sync"
 local bench_ab = require "cli.bench_ab"
-local bench_arm = require "cli.bench_arm"
+local bench_variant = require "cli.bench_variant"
 local bench_augment = require "cli.bench_augment"
 local bench_logging = require "cli.bench_logging"
 local bench_ops = require "cli.bench_ops"
@@ -88,10 +88,10 @@ local function metrics(run, o, seen, path)
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step,
     step_ms = 1000 * step, images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,
-    precision = run:precision() or precision_counts.lowest(run.step_products), batch = per_step,
+    precision = run:precision() or precision_counts.lowest(run.step_precision_counts), batch = per_step,
     threads = core.sys.threads(), workers = workers(run), steps = o.steps, blocks_ms = o.blocks < o.steps and blocks
     or nil, captured_steps = counted("captured_steps"), capture_refused = run.capture_refused, fixed = o.fixed,
-      products = run.step_products,
+    precision_counts = run.step_precision_counts,
     own_kernels = core.own_kernels(), fused_ops = each_step("fused_ops"), ref_fallbacks = each_step("ref_fallbacks"),
   }
 end
@@ -111,7 +111,7 @@ local function print_metrics(f)
   core.sys.out(("  batch %d, precision %s, threads %d, data %s; peak %.0f MB of tensors, %.0f MB of process\n"):format(
     f.batch, f.precision, f.threads, f.fixed and "fixed" or "loaded", f.peak_bytes / 1e6, f.peak_rss_bytes / 1e6))
   core.sys.out(("  a step: %s; fused ops %g, ref fallbacks %g\n"):format(
-    precision_counts.text(f.products) or "no products", f.fused_ops, f.ref_fallbacks))
+    precision_counts.text(f.precision_counts) or "no matmul or convolution", f.fused_ops, f.ref_fallbacks))
   local own = own_kernels.text()
   if own then core.sys.out("  " .. own .. "\n") end
   core.sys.out("  " .. hardware_text(f.hardware) .. "\n")
@@ -131,8 +131,8 @@ local function main(job)
   if o.steps > 4000 then core.error{code = "value", message = ("--steps is at most 4000, not %d"):format(o.steps)} end
   if o.precision then rest[#rest + 1] = "--precision=" .. o.precision end
   if o.batch then rest[#rest + 1] = "--batch=" .. ("%d"):format(o.batch) end
-  o.arm = core.sys.getenv("CAPL_BENCH_ARM") -- which bench_ab.lua starts its children with
-  if o.arm then return bench_arm.main(job, o, rest) end
+  o.variant = core.sys.getenv("CAPL_BENCH_VARIANT") -- which bench_ab.lua starts its children with
+  if o.variant then return bench_variant.main(job, o, rest) end
   if asked[1] then return bench_ab.run(job, o, asked, rest) end
   if o.logging then return bench_logging.run(job, o, rest) end
   if o.augment then return bench_augment.run(job, o, rest) end

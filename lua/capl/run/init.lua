@@ -66,7 +66,7 @@ function Run:start(opts)
   for key, value in pairs(opts) do self[key] = value end
   self.began, self.started = core.clock(), true
   self.features.counting = true
-  self.products_before = precision_counts.all()
+  self.counts_before = precision_counts.all()
 end
 
 function Run:print(text)
@@ -81,7 +81,7 @@ function Run:add_feature(opts) self.features:add(opts) end
 local function add_precision(self)
   local name, origin = self:setting("precision")
   if name ~= "bf16" and name ~= "fp16" and name ~= "tf32" then return end
-  self:add_feature{name = "precision = " .. name, what = name .. " products", explicit = origin ~= "auto",
+  self:add_feature{name = "precision = " .. name, what = name .. " matmul/conv calls", explicit = origin ~= "auto",
     count = function() return precision_counts.all()[name] end}
 end
 
@@ -239,13 +239,13 @@ function Run:check_precision()
   local is_real = self.mode == "run" or self.mode == "bench"
   if self.steps > 0 or not is_real then return end
   tell_own_kernels(self)
-  if name and origin ~= "auto" then precision_counts.check(name, self.products_before) end
+  if name and origin ~= "auto" then precision_counts.check(name, self.counts_before) end
 end
 
---- "precision bf16: 22 bf16 products, 2 fp32 products a step"
+--- "precision bf16: 22 bf16 matmul/conv calls, 2 fp32 matmul/conv calls a step"
 local function precision_line(self)
   local name = self:setting("precision")
-  local text = precision_counts.text(self.step_products)
+  local text = precision_counts.text(self.step_precision_counts)
   if name and text then return ("precision %s: %s a step"):format(name, text) end
 end
 
@@ -263,7 +263,7 @@ end
 --- The first step: nothing long has been wasted yet.
 local function first_step(self)
   check_args(self)
-  self.step_products = precision_counts.since(self.products_before)
+  self.step_precision_counts = precision_counts.since(self.counts_before)
   if self.mode ~= "run" then return end
   if self:setting("dry_run") and not self.scratch then
     core.error{code = "value", message = "--dry_run is for train.fit, and this recipe has a custom training loop",
@@ -328,7 +328,7 @@ function Run:batch(loader, batch)
   self.input_shape = self.image_shape or batch.input and batch.input.shape
   if loader.role ~= "train" then return end
   self.step_images = self.step_images + batch.count
-  if self.steps == 0 then self.products_before = precision_counts.all() end
+  if self.steps == 0 then self.counts_before = precision_counts.all() end
 end
 
 function Run:repeated(batch) self.step_images = self.step_images + batch.count end
@@ -382,7 +382,7 @@ local function scaling_lines(self)
 end
 
 local function report(self)
-  local parts = {("steps %d"):format(self.steps), precision_counts.text(self.step_products)}
+  local parts = {("steps %d"):format(self.steps), precision_counts.text(self.step_precision_counts)}
   if parts[2] then parts[2] = parts[2] .. " a step" end
   for _, name in ipairs(counters) do parts[#parts + 1] = ("%s %d"):format(name, core.counters()[name]) end
   for _, entry in ipairs(self.loaders) do

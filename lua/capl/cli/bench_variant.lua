@@ -1,7 +1,7 @@
--- bench_arm.lua: one arm of `capl bench --ab`, a process of its own: warms up, then measures a round whenever it is
--- told to.
+-- bench_variant.lua: one variant of `capl bench --ab` in a process of its own: warms up, then measures rounds on
+-- request.
 --
--- It is told through files in a folder that both share: NAME.go appears, with what to do; the answer is NAME.ready
+-- Requests and answers are files in a shared folder: NAME.go contains the request; the answer is NAME.ready
 -- after the warm-up and NAME.round for each round. Between two rounds it sleeps. The first steps of a round are not
 -- measured: the loader has made batches ahead meanwhile, which would make data look cheaper than it is.
 -- SPDX-License-Identifier: Apache-2.0
@@ -13,18 +13,18 @@ local recipe = require "cli.execute"
 
 local TICK = 0.005 -- seconds between samples for an order
 
-local Arm = {}
-Arm.__index = Arm
+local Variant = {}
+Variant.__index = Variant
 
 -- ---- orders and answers ----
 
-function Arm:answer(what, values)
+function Variant:answer(what, values)
   local done, why = core.sys.write(self.path .. "." .. what, core.json_encode(values) .. "\n")
   if not done then core.error{code = "io", message = why} end
 end
 
 -- Waits for the next order: "round" or "end".
-function Arm:order()
+function Variant:order()
   local path = self.path .. ".go"
   while core.sys.kind(path) ~= "file" do core.sys.sleep(TICK) end
   local text = core.sys.read(path)
@@ -34,33 +34,34 @@ end
 
 -- ---- a round ----
 
-function Arm:begin_round()
-  self.products, self.captured, self.images = precision_counts.all(), core.counters().captured_steps, 0
+function Variant:begin_round()
+  self.before, self.captured, self.images = precision_counts.all(), core.counters().captured_steps, 0
   self.machine:begin()
   core.mark(0)
 end
 
--- Products of a step by type, and whether the steps were replays: those do what was counted when they were recorded.
-function Arm:products_of_step()
-  if core.counters().captured_steps > self.captured then return self.run.step_products, true end
+-- Matmul and convolution calls of a step by dtype, and whether the steps were replays: those do what was counted when
+-- they were recorded.
+function Variant:counts_of_step()
+  if core.counters().captured_steps > self.captured then return self.run.step_precision_counts, true end
   local out = precision_counts.all()
-  for name, count in pairs(out) do out[name] = (count - self.products[name]) / self.steps end
+  for name, count in pairs(out) do out[name] = (count - self.before[name]) / self.steps end
   return out, false
 end
 
-function Arm:end_round()
+function Variant:end_round()
   local times, seconds = {}, core.between(0, self.steps)
   for i = 1, self.steps do times[i] = core.between(i - 1, i) end
   local out = self.machine:metrics(seconds)
   out.times, out.seconds, out.images = times, seconds, self.images
-  out.products, out.captured = self:products_of_step()
+  out.precision_counts, out.captured = self:counts_of_step()
   self:answer("round", out)
 end
 
 -- ---- the run ----
 
 -- After the warm-up: what the others should know before they wait for it.
-function Arm:ready()
+function Variant:ready()
   local memory, values, unread = core.memory(), {}, {}
   for _, s in ipairs(self.run.settings) do
     values[s.key] = s.value
@@ -80,14 +81,14 @@ local function settling_steps(run)
   return most + 1
 end
 
--- Sleeps until it is told to go on; the steps of a round are counted from then.
-function Arm:rest()
+-- Sleeps until the next request; the steps of a round are counted from then.
+function Variant:rest()
   self:order()
   self.from, self.settle = self.run.steps, settling_steps(self.run)
 end
 
 -- The end of a step. at: how many of the round are over, those that are not measured below 0
-function Arm:step()
+function Variant:step()
   local run = self.run
   local at = run.steps - self.from - self.settle
   if at > 0 then
@@ -101,10 +102,10 @@ function Arm:step()
   self:rest()
 end
 
---- Runs the recipe as an arm. o: arm = path without ending, steps, warmup, fixed
+--- Runs the recipe as a variant. o: variant = path without ending, steps, warmup, fixed
 local function main(job, o, words)
   local run = job.run
-  local self = setmetatable({run = run, path = o.arm, steps = o.steps}, Arm)
+  local self = setmetatable({run = run, path = o.variant, steps = o.steps}, Variant)
   self.machine = machine.new(run)
   run:on("step", function()
     if run.steps > o.warmup then return self:step() end

@@ -1,8 +1,8 @@
--- bench_arms.lua: the arms of a comparison: every combination of the values that --ab gives to settings.
+-- bench_variants.lua: the variants of a comparison: every combination of the values that --ab gives to settings.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local MOST = 16 -- arms: all of them are in memory at the same time
+local MOST = 16 -- variants: all of them are in memory at the same time
 
 -- "precision=fp32,bf16" -> "precision", {"fp32", "bf16"}
 local function read_axis(text)
@@ -44,26 +44,26 @@ local function advance(axes, at)
   return false
 end
 
-local function arm_at(axes, at)
-  local arm, names = {words = {}, keys = {}, settings = {}}, {}
+local function variant_at(axes, at)
+  local variant, names = {words = {}, keys = {}, settings = {}}, {}
   for i, axis in ipairs(axes) do
     local value = axis.values[at[i]]
     names[i] = axis.key .. "=" .. value
-    arm.words[i], arm.keys[i], arm.settings[axis.key] = "--" .. names[i], axis.key, value
+    variant.words[i], variant.keys[i], variant.settings[axis.key] = "--" .. names[i], axis.key, value
   end
-  arm.name = table.concat(names, " ")
-  return arm
+  variant.name = table.concat(names, " ")
+  return variant
 end
 
 --- -> list of {name = "precision=bf16 batch=64", words = {"--precision=bf16", …}, keys, settings}
--- errs value: no key, no second value, a value or key twice, too many arms
+-- errs value: no key, no second value, a value or key twice, too many variants
 return function(asked, words)
-  local axes, at, count, arms = read_axes(asked, words), {}, 1, {}
+  local axes, at, count, variants = read_axes(asked, words), {}, 1, {}
   for i, axis in ipairs(axes) do at[i], count = 1, count * #axis.values end
   if count > MOST then
     core.fail(("these are %d variants, and at most %d can be compared"):format(count, MOST),
       "compare fewer values at a time")
   end
-  repeat arms[#arms + 1] = arm_at(axes, at) until not advance(axes, at)
-  return arms
+  repeat variants[#variants + 1] = variant_at(axes, at) until not advance(axes, at)
+  return variants
 end
