@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "data/cache.h"
 #include "data/hash64.h"

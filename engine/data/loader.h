@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "data/bad.h"
+#include "data/bad_samples.h"
 #include "data/batch.h"
 #include "data/loader_widths.h"
 #include "data/schedule.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "data/image.h"
 #include "sandbox/policy.h"

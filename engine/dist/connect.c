@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dist/star.h"
-#include "dist/watch.h"
+#include "dist/control.h"
+#include "dist/watchdog.h"
 #include "dist/world.h"
 
 static star_options options_of(capl_world *w)

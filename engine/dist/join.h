@@ -4,7 +4,7 @@
 #ifndef CAPL_DIST_JOIN_H
 #define CAPL_DIST_JOIN_H
 
-#include "dist/watch.h"
+#include "dist/watchdog.h"
 #include "dist/wire.h"
 
 enum { JOIN_SECRET = 16 };

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/library.h"
-#include "dist/star.h"
-#include "dist/watch.h"
+#include "dist/control.h"
+#include "dist/watchdog.h"
 
 static capl_world *joined;
 

@@ -8,8 +8,8 @@
 #include "capl/capl.h"
 #include "capl/dist.h"
 
-typedef struct star star;   /* star.h */
-typedef struct watch watch; /* watch.h */
+typedef struct star star;   /* control.h */
+typedef struct watch watch; /* watchdog.h */
 
 enum { WORLD_WORKS = 64 };
 
@@ -46,7 +46,7 @@ struct capl_world {
 /* Opens the star of this launch and fills hosts (connect.c). */
 capl_status world_connect(capl_world *world);
 
-/* ---- the watchdog's part (attend.c), called by collect.c on the thread that makes the calls ------ */
+/* ---- the watchdog's part (hooks.c), called by collectives.c on the thread that makes the calls ------ */
 
 /* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. peer: the
 ** one rank it is done with, -1 = all. */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
 

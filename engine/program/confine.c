@@ -22,7 +22,7 @@
 #include "capl/dist.h"
 #include "sandbox/environment.h"
 #include "sandbox/policy.h"
-#include "sandbox/wall.h"
+#include "sandbox/sandbox.h"
 
 static bool confined;    /* this job is to be */
 static char *run_folder; /* shared with the supervisor: what of this job it removes when it stays empty */

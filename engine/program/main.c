@@ -16,7 +16,7 @@
 #include "program/command_line.h"
 #include "program/launch/launch.h"
 #include "program/launch/output.h"
-#include "sandbox/wall.h"
+#include "sandbox/sandbox.h"
 #include "sandbox/policy.h"
 #include "program/launch/supervise.h"
 #include "program/recipe_file.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 
 enum { MOST_GRANTS = 512, MOST_PROTECTED = 8, SHOWN = 400,
       WRITES = CAPL_MAY_WRITE | CAPL_MAY_BESIDE | CAPL_MAY_REMOVE };

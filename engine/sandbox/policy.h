@@ -3,7 +3,7 @@
 ** One policy per process. At first everything is allowed: the prompt, -e and commands that load no recipe are the
 ** user's own. A worker that is about to load a recipe grants folders and files, then closes the policy: from then on
 ** only what was granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's wall
-** (wall.h) is raised from the same list.
+** (sandbox.h) is raised from the same list.
 **
 ** Grants and checks are for the thread that runs Lua.
 ** SPDX-License-Identifier: Apache-2.0

@@ -17,7 +17,7 @@
 #include "base/library.h"
 #include "base/text.h"
 #include "sandbox/policy.h"
-#include "sandbox/wall.h"
+#include "sandbox/sandbox.h"
 
 extern char **environ;
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "sandbox/calls.h"
+#include "sandbox/seccomp.h"
 
 enum { RESERVED_SIGNAL = 33, MOST_THREADS = 8192, PATIENCE_MS = 5000, SIGNAL_SET = 8 };
 

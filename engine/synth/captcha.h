@@ -145,8 +145,8 @@ void captcha_draw_in(const captcha_style *style, captcha_image *image);
 capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch);
 void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */
 
-/* captcha_grows.c: of options that say grows, px of texts of so many characters; makes the members, once all else of
-** gen is there. */
+/* captcha_variable_width.c: with the option grows, px of texts of so many characters; makes the members, after all
+** else of gen. */
 int captcha_width_of(const captcha_preset *preset, const capl_captcha_options *options, int length);
 capl_status captcha_members_new(capl_captcha *gen, const char *preset, const capl_captcha_options *options);
 

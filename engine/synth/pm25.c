@@ -11,7 +11,7 @@
 #include "capl/rng.h"
 #include "capl/series.h"
 #include "synth/random.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 #include "data/streams.h"
 
 /* What a day remembers of the one before. */

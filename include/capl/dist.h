@@ -70,7 +70,7 @@ CAPL_API const char *capl_world_backend(const capl_world *world);
 /* Host of a rank, as it says itself. Borrowed. */
 CAPL_API const char *capl_world_host(const capl_world *world, int rank);
 
-/* ---- collectives on tensors (collect.c) ------------------------------------------------------- */
+/* ---- collectives on tensors (collectives.c) ------------------------------------------------------- */
 
 /* Tensors are dense (all elements of one piece of memory, in any order of dimensions, the same on every rank) and on
 ** the world's device. Work is done in the order of the calls, beside what the caller does next. work = NULL: the call
@@ -153,7 +153,7 @@ typedef struct {
 } capl_buckets_figures;
 CAPL_API capl_buckets_figures capl_buckets_get_figures(const capl_buckets *buckets);
 
-/* ---- short messages through the star (star.c) ------------------------------------------------- */
+/* ---- short messages through the star (control.c) ------------------------------------------------- */
 
 /* all[r] = what rank r gave, on every rank; len[r] bytes of it. Freed with capl_messages_free. For kilobytes, not for
 ** tensors: it goes through rank 0's sockets. */
@@ -165,7 +165,7 @@ typedef struct {
 CAPL_API capl_status capl_world_tell(capl_world *world, const void *mine, size_t len, capl_messages *all);
 CAPL_API void capl_messages_free(capl_messages *messages);
 
-/* ---- the watchdog (watch.c) ------------------------------------------------------------------- */
+/* ---- the watchdog (watchdog.c) ------------------------------------------------------------------- */
 
 /* The number of the step this rank is in, for messages; CAPL_STEPS_OVER: its recipe has come to its end. */
 enum { CAPL_STEPS_OVER = -2 };

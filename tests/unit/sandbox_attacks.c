@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #include "sandbox/policy.h"
-#include "sandbox/wall.h"
+#include "sandbox/sandbox.h"
 
 extern char **environ;
 

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "sandbox/policy.h"
-#include "sandbox/wall.h"
+#include "sandbox/sandbox.h"
 
 enum { CREATE_RULESET = 444, ADD_RULE = 445, RESTRICT_SELF = 446, VERSION = 1, ERRATA = 2, YOUNGEST = 7 };
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "backend/cpu/conv_depthwise.h"
-#include "backend/cpu/conv_few.h"
+#include "backend/cpu/conv_small_channels.h"
 #include "backend/cpu/conv_weights.h"
 #include "backend/cpu/conv_winograd.h"
-#include "backend/cpu/conv_winoline.h"
+#include "backend/cpu/conv_winograd_1d.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/product.h"
 #include "ops/attrs.h"

@@ -19,7 +19,7 @@
 
 enum { SIDE = 4, REACH = 6, KERNEL = 3, FREQUENCIES = REACH * REACH, TAPS = KERNEL * KERNEL };
 
-/* Tiles that a thread takes at a time, dozens being what vec/product.c likes. More tiles mean fewer passes
+/* Tiles that a thread takes at a time, dozens being what vec/gemm.c likes. More tiles mean fewer passes
 ** over the weights, or over the sums of their gradient, and less room in the second-level cache. Between
 ** 12 and 96 the time changes by a tenth; with more than 100 channels the gradient wants 48. */
 enum { TILES = 24, TILES_GRAD = 48 };

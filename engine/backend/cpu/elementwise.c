@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/exact.h"
+#include "backend/cpu/generic_dtypes.h"
 #include "base/float16.h"
 
 bool cpu_supports_first(const capl_call *call)

@@ -1,5 +1,5 @@
 /* conv.c -- convolution and its gradients: cuDNN, own kernels for one input channel (conv_thin.h), and for what cuDNN
-** has no engine for (conv_own.h).
+** has no engine for (conv_native.h).
 **
 ** Images are NHWC, weights OHWI, both as cuDNN sees them N,C,H,W with strides. An f32 bias of 16-bit images is rounded
 ** to 16 bits (cu_alike) before cuDNN adds it, as PyTorch's autocast does: engines with that sum built in are ready
@@ -10,12 +10,12 @@
 */
 #include <string.h>
 
-#include "backend/cuda/conv_own.h"
+#include "backend/cuda/conv_native.h"
 #include "backend/cuda/conv_thin.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/matmul.h"
-#include "backend/cuda/own.h"
+#include "backend/cuda/native_count.h"
 #include "ops/attrs.h"
 
 /* ---- one convolution, as cuDNN and as the own kernels see it ------------------------------------------ */
@@ -107,7 +107,7 @@ static capl_status run_thin(const void *data)
 ** 1x60x160 and 32 outputs in 16 bits an image takes 0.61 MB of y or dy and 0.02 MB of x, while cuDNN's tensor cores
 ** want 8 channels, so that its workspace of 0.15 MB is written and read as well, and the bias is summed from another
 ** 0.61 MB of dy. The trial leaves that last reading out, in cuDNN's favour. A choice is no falling back, and is not
-** counted as one (own.h). */
+** counted as one (native_count.h). */
 static capl_status try_thin(const dnn_record *record, const dnn_pointers *p, const own_call *own, bool *done)
 {
   bool faster;

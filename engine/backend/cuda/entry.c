@@ -9,7 +9,7 @@
 #include "backend/cuda/device.h"
 #include "backend/cuda/dnn.h"
 #include "backend/cuda/graph.h"
-#include "backend/cuda/own.h"
+#include "backend/cuda/native_count.h"
 #include "backend/cuda/stage.h"
 
 cu_context cu = {.index = -1};

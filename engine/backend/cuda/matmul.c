@@ -8,7 +8,7 @@
 
 #include "backend/cuda/blas.h"
 #include "backend/cuda/kernels/matmul.h"
-#include "backend/cuda/own.h"
+#include "backend/cuda/native_count.h"
 #include "base/log.h"
 #include "ops/attrs.h"
 
@@ -50,7 +50,7 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
   return cu_launch(cu_matmul_table[kernel], tiles, MATMUL_THREADS, 0, &args);
 }
 
-/* The hash's bits are spread: own.c has a table for all kinds. */
+/* The hash's bits are spread: native_count.c has a table for all kinds. */
 static void note(const blas_record *r, bool own)
 {
   own_note("matmul", blas_hash(r) * UINT64_C(0x9E3779B97F4A7C15), own);

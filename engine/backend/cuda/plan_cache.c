@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 
 enum { PATH_LEN = 4096, HEAD_LEN = 64, ENTRY_MAX = 64 << 20 };

@@ -3,7 +3,7 @@
 ** Own kernels for all: pooling moves bytes and does next to nothing with them, and cuDNN's indices are of another type.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "backend/cuda/cut.h"
+#include "backend/cuda/pixel_grid.h"
 #include "backend/cuda/kernels/pool.h"
 #include "ops/attrs.h"
 #include "ops/window.h"

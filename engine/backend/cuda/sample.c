@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "backend/cuda/cut.h"
+#include "backend/cuda/pixel_grid.h"
 #include "backend/cuda/fixed.h"
 #include "backend/cuda/kernels/sample.h"
 

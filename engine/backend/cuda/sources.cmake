@@ -16,14 +16,14 @@ set(CUDA_C_SOURCES
   data.c
   loop.c
   conv.c
-  conv_own.c
+  conv_native.c
   conv_thin.c
   dnn_list.c
   dnn_record.c
   plan_cache.c
   blas_record.c
   matmul.c
-  own.c
+  native_count.c
   norm.c
   attention.c
   layer_norm.c
@@ -35,12 +35,12 @@ set(CUDA_C_SOURCES
   pointwise_source.c
   shape.c
   fixed.c
-  take.c
+  index.c
   sample.c
   reduce.c
   softmax.c
   loss.c
-  region.c
+  dice.c
   ctc.c
   optim.c)
 

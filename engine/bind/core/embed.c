@@ -2,8 +2,8 @@
 **
 ** embed OUTPUT ROOT FILE...: capl_embedded[] = {path, text, length, code, code_length}. It is linked with the LuaJIT
 ** that capl is linked with, and writes that one's version beside the bytecode, which another version may not read. The
-** bytecode keeps its line numbers and names: tracebacks and blame.c need them. The text is what docstrings are read
-** from. SPDX-License-Identifier: Apache-2.0
+** bytecode keeps its line numbers and names: tracebacks and error_call.c need them. Docstrings are read
+** from the text. SPDX-License-Identifier: Apache-2.0
 */
 #include <lauxlib.h>
 #include <lua.h>

@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "bind/core/core.h"

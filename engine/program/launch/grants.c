@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "program/attach/socket.h"
 #include "sandbox/policy.h"

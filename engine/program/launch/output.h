@@ -6,7 +6,7 @@
 #ifndef CAPL_LAUNCH_OUTPUT_H
 #define CAPL_LAUNCH_OUTPUT_H
 
-#include "program/launch/crew.h"
+#include "program/launch/worker_group.h"
 
 typedef struct output output;
 struct pollfd;

@@ -7,7 +7,7 @@
 #ifndef CAPL_LAUNCH_SUPERVISE_H
 #define CAPL_LAUNCH_SUPERVISE_H
 
-#include "program/launch/crew.h"
+#include "program/launch/worker_group.h"
 
 /* Runs the crew and returns the exit status of the job: of the first process that failed; 124 out of time. */
 int supervise(const crew *c);

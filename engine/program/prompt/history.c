@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/places.h"
+#include "base/user_dirs.h"
 
 enum { ENTRIES = 5000, SPARE = 1000, MOST_BYTES = 16 << 20, LONGEST_PATH = 4096 };
 static const char head[] = "_HiStOrY_V2_\n";

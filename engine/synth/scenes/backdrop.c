@@ -7,7 +7,7 @@
 #include "synth/scenes/backdrop.h"
 
 #include "synth/random.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 #include "data/streams.h"
 
 typedef struct {

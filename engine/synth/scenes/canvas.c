@@ -10,7 +10,7 @@
 
 #include "synth/random.h"
 #include "data/image.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 /* ---- the canvas ------------------------------------------------------------------------------ */
 

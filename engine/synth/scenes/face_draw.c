@@ -6,7 +6,7 @@
 #include "capl/synth.h"
 #include "synth/scenes/face.h"
 #include "synth/scenes/face_parts.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 /* ---- tools ----------------------------------------------------------------------------------- */
 

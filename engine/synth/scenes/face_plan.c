@@ -3,7 +3,7 @@
 */
 #include "synth/random.h"
 #include "synth/scenes/face.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 /* ---- colours --------------------------------------------------------------------------------- */
 

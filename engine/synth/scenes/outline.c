@@ -2,7 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "synth/scenes/canvas.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #include "synth/scenes/piece.h"
 
 #include "synth/random.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 static const float JIGSAW_SIDE = 1 / 1.4f; /* of the size */
 static const float JIGSAW_KNOB = 0.2f;     /* radius, of the side */

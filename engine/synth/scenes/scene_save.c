@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "capl/synth.h"
-#include "base/places.h"
+#include "base/user_dirs.h"
 #include "base/text.h"
 #include "synth/parallel_for.h"
 #include "data/source.h"

@@ -11,7 +11,7 @@
 #include "data/hash64.h"
 #include "synth/scenes/scene.h"
 #include "synth/scenes/slider.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 #include "data/streams.h"
 
 enum { POINTS, BOXES, ANGLE, FACTS };

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "synth/scenes/slider.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 
 /* A pixel as the shape sees it. */
 typedef struct {

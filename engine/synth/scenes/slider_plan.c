@@ -5,7 +5,7 @@
 #include "synth/scenes/slider.h"
 
 #include "synth/random.h"
-#include "synth/steady.h"
+#include "synth/portable_math.h"
 #include "data/streams.h"
 
 static const float DEGREE = (float)(STEADY_PI / 180);

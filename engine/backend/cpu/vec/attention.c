@@ -1,4 +1,4 @@
-/* attention.c -- what attention does with rows of scores, and how its matrices are laid out for products (product.c).
+/* attention.c -- what attention does with rows of scores, and how its matrices are laid out for products (gemm.c).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cpu/vec/simd.h"

@@ -1,6 +1,6 @@
 /* take.h -- kernels that move elements by index: taking them, adding to them, writing over them.
 **
-** Value i belongs to element base + index * step (ops/take.h).
+** Value i belongs to element base + index * step (ops/index.h).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_TAKE_H

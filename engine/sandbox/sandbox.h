@@ -1,0 +1,35 @@
+/* sandbox.h -- the second wall: what the system itself refuses to this process, whatever code runs in it.
+**
+** Landlock keeps it to the files of the policy and to those the engine needs; a filter of system calls keeps it from
+** programs, processes, sockets and the parts of the kernel that training does not use. Raised once, when
+** devices and communicators are open, before a recipe's text is read. Nothing takes it down.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_SANDBOX_SANDBOX_H
+#define CAPL_SANDBOX_SANDBOX_H
+
+#include <stdbool.h>
+
+#include "capl/error.h"
+
+typedef struct {
+  int files;     /* Landlock's version that guards files, 0 = they are not guarded */
+  bool calls;    /* system calls are filtered */
+  char why[160]; /* what is missing, and why; "" when both stand */
+  char calls_why[160]; /* why calls are not filtered */
+} capl_wall;
+
+/* Both walls as far as this kernel has them, from the closed policy. ESTATE: the policy is open. That a kernel lacks
+** one is no error: capl_wall_state tells. EINTERNAL: one was refused half way; the process must not go on. */
+CAPL_API capl_status capl_wall_raise(void);
+
+/* What stands now. */
+CAPL_API const capl_wall *capl_wall_state(void);
+
+/* EUNSUPPORTED: CAPL_ASSUME names a version of Landlock that this kernel lacks. For the start of a program. */
+CAPL_API capl_status capl_wall_check_assumed(void);
+
+/* What this kernel could do, without raising anything; for capl info. */
+CAPL_API capl_wall capl_wall_possible(void);
+
+#endif
