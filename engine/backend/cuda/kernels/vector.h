@@ -61,10 +61,10 @@ static __device__ __forceinline__ int cu_turns(const cu_pixels &p, const cu_plac
 /* Runs load(k, k) for N pixels, then use(k) for the same, then next() to move on by N, until `turns` pixels were used:
 ** so N loads are under way at a time, without a branch in between. load(k, i) puts pixel i from here into place k; the
 ** last, incomplete turn loads pixel 0 again where there is none. */
-template <int N, class Load, class Use, class Next>
-static __device__ __forceinline__ void cu_ahead(int64_t turns, Load load, Use use, Next next)
+template <int N, class Count, class Load, class Use, class Next>
+static __device__ __forceinline__ void cu_ahead(Count turns, Load load, Use use, Next next)
 {
-  int64_t left = turns;
+  Count left = turns;
 #pragma unroll 1
   for (; left >= N; left -= N) {
 #pragma unroll
