@@ -95,24 +95,85 @@ bool json_twice(const cJSON *object, const char **key)
   return true;
 }
 
-/* What can be seen only once the text has become values. */
-static capl_status check_values(const json_rules *rules, const cJSON *item)
+/* Whether the text in quotes that the reader has read to its end is a key. */
+static bool is_key(const reader *r)
 {
-  const char *before = rules->name ? rules->name : "JSON", *twice = NULL;
+  const char *p = r->at + 1;
+  while (p < r->end && (unsigned char)*p <= ' ') p++;
+  return p < r->end && *p == ':';
+}
+
+/* Goes to value number n of a text without mistakes, 0 = the whole, in the order of the text: to its key if it has one. */
+static void go_to(reader *r, int n)
+{
+  const char *begin = NULL;
+  for (r->at = r->text; r->at < r->end; r->at++) {
+    char c = *r->at;
+    if (!strchr("\"[{-0123456789tfn", c)) continue;
+    begin = begin ? begin : r->at;
+    if (c == '"') (void)scan_text(r);
+    if (c == '"' && is_key(r)) continue;
+    if (n-- == 0) break;
+    begin = NULL;
+    if (strchr("\"[{", c)) continue;
+    while (r->at + 1 < r->end && strchr("0123456789+-.eEalrsu", r->at[1])) r->at++; /* the rest of a number or a word */
+  }
+  r->at = begin ? begin : r->text;
+}
+
+/* Counts the values of a tree up to one of them: its number, in *n. */
+static bool count_to(const cJSON *item, const cJSON *tree, int *n)
+{
   const cJSON *child;
-  char key[100];
+  if (item == tree) return true;
+  ++*n;
+  cJSON_ArrayForEach(child, tree)
+    if (count_to(item, child, n)) return true;
+  return false;
+}
+
+static capl_status broken_at(reader *r, const cJSON *root, const cJSON *item, const char *what)
+{
+  int n = 0;
+  count_to(item, root, &n);
+  go_to(r, n);
+  return broken(r, what);
+}
+
+/* The second child with that key. */
+static const cJSON *second_of(const cJSON *object, const char *key)
+{
+  const cJSON *child, *found = NULL;
+  cJSON_ArrayForEach(child, object) {
+    if (strcmp(child->string, key) != 0) continue;
+    if (found) return child;
+    found = child;
+  }
+  return found;
+}
+
+/* What can be seen only once the text has become values. */
+static capl_status check_values(reader *r, const cJSON *root, const cJSON *item)
+{
+  const char *twice = NULL;
+  const cJSON *child;
+  char key[100], what[160];
   if (cJSON_IsNumber(item) && !isfinite(item->valuedouble))
-    return CAPL_FAIL(CAPL_EFORMAT, "%s: a number is too large", before);
-  capl_text_show(key, sizeof key, item->string ? item->string : "", false);
-  if (rules->no_null && cJSON_IsNull(item))
-    return CAPL_FAIL(CAPL_EFORMAT, "%s: \"%s\" is null, which is not allowed here", before, key);
-  if (rules->unique && cJSON_IsObject(item) && !json_twice(item, &twice))
-    return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to read it", before);
+    return broken_at(r, root, item, "JSON with a number that is too large");
+  if (r->rules->no_null && cJSON_IsNull(item)) {
+    capl_text_show(key, sizeof key, item->string ? item->string : "", false);
+    snprintf(what, sizeof what, "JSON with %s%s%snull, which is not allowed here,", item->string ? "\"" : "", key,
+             item->string ? "\" = " : "");
+    return broken_at(r, root, item, what);
+  }
+  if (r->rules->unique && cJSON_IsObject(item) && !json_twice(item, &twice))
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory to read JSON");
   if (twice) {
     capl_text_show(key, sizeof key, twice, false);
-    return CAPL_FAIL(CAPL_EFORMAT, "%s: the key \"%s\" is there twice", before, key);
+    snprintf(what, sizeof what, "JSON with the key \"%s\" twice", key);
+    return broken_at(r, root, second_of(item, twice), what);
   }
-  cJSON_ArrayForEach(child, item) CAPL_TRY(check_values(rules, child));
+  cJSON_ArrayForEach(child, item) CAPL_TRY(check_values(r, root, child));
   return CAPL_OK;
 }
 
@@ -132,7 +193,7 @@ capl_status json_read(const json_rules *rules, const char *text, size_t len, cJS
   r.at = text;
   JSON_OWNED *root = cJSON_ParseWithLengthOpts(text, len, &r.at, false);
   if (!root || !ends_there(&r)) return broken(&r, "broken JSON");
-  CAPL_TRY(check_values(r.rules, root));
+  CAPL_TRY(check_values(&r, root, root));
   *out = root;
   root = NULL;
   return CAPL_OK;

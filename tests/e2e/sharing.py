@@ -155,7 +155,7 @@ def hostile():
     spoiled(file("x\x1b[2J"), 1, "'x?[2J' holds control characters")
     spoiled(lambda: rewrite(lambda m: m["recipe"].update(file="other.lua")), 1, "other.lua is missing")
     spoiled(lambda: rewrite(lambda m: m.update(format=9)), 1, "a newer capl wrote it")
-    spoiled(lambda: write("small.manifest.json", '{"format": 1, "format": 2}'), 1, 'the key "format" is there twice')
+    spoiled(lambda: write("small.manifest.json", '{"format": 1, "format": 2}'), 1, 'json:1: JSON with the key "format" twice at column 15')
     spoiled(lambda: write("small.manifest.json", '{"a":' * 100000), 1, "more than 12 levels")
     spoiled(lambda: write("small.manifest.json", "x" * 2000000), 1, "2000000 bytes, more than any manifest has")
     spoiled(lambda: (os.remove("small.manifest.json"), os.mkfifo("small.manifest.json")), 1, "is no file")

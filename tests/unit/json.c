@@ -42,13 +42,16 @@ static void what_is_odd_is_refused_with_its_place(void **state)
     {"{\"a\":\"b\\u0000\"}", "m:1: JSON with a zero byte in a text at column 9"},
     {"{\"a\":01}", "m:1: JSON with a number that starts with 0 at column 6"},
     {"[1, -01]", "m:1: JSON with a number that starts with 0 at column 5"},
-    {"{\"a\":1e999}", "m: a number is too large"},
+    {"{\"a\":1e999}", "m:1: JSON with a number that is too large at column 2"},
     {"{\"a\":NaN}", "m:1: broken JSON at column 6"},
     {"{\"a\":\"\\ud800\"}", "m:1: broken JSON at column 7"},
     {"{\"a\":[1,]}", "m:1: broken JSON at column 9"},
-    {"{\"a\":null}", "m: \"a\" is null, which is not allowed here"},
-    {"{\"a\":1,\n\"b\":{\"a\":2,\"c\":3,\"a\":2}}", "m: the key \"a\" is there twice"},
-    {"{\"\\n\":1,\"\\u000a\":2}", "m: the key \"\\n\" is there twice"},
+    {"{\"a\":null}", "m:1: JSON with \"a\" = null, which is not allowed here, at column 2"},
+    {"{\"a\":1,\n\"b\":{\"a\":2,\"c\":3,\"a\":2}}", "m:2: JSON with the key \"a\" twice at column 18"},
+    {"{\"\\n\":1,\"\\u000a\":2}", "m:1: JSON with the key \"\\n\" twice at column 9"},
+    {"{\"a\": [\"x\", {\"b\": -1.5e+3, \"c\": true},\n  [ ],\n\t1, null]}", "m:3: JSON with null, which is not allowed here, at column 5"},
+    {"[\"a:\", \"]\\\"\", 1e999]", "m:1: JSON with a number that is too large at column 15"},
+    {"{\"a\": {\"a\": 1},\n\"a\": {\"b\": 1,\n\"b\": 1}}", "m:2: JSON with the key \"a\" twice at column 1"},
     {"[[[[[[[[[[[[[1]]]]]]]]]]]]]", "m:1: JSON with more than 12 levels at column 13"},
   };
   (void)state;
@@ -72,6 +75,10 @@ static void without_rules_keys_may_repeat_and_be_null(void **state)
   (void)state;
   assert_ok(read_with(NULL, "{\"a\": null, \"a\": 1}"));
   assert_fails(read_with(NULL, "{\n  \"a\" }"), CAPL_EFORMAT, "broken JSON at line 2, column 7");
+  assert_fails(read_with(NULL, "[1,\n 1e999]"), CAPL_EFORMAT, "JSON with a number that is too large at line 2, column 2");
+  const json_rules inside = {.name = "list.jsonl", .line = 41};
+  assert_fails(read_with(&inside, "{\"a\": 1e999}"), CAPL_EFORMAT,
+               "list.jsonl:41: JSON with a number that is too large at column 2");
 }
 
 static const char *number(double x, int digits)
