@@ -103,7 +103,7 @@ static bool is_key(const reader *r)
   return p < r->end && *p == ':';
 }
 
-/* Goes to value number n of a text without mistakes, 0 = the whole, in the order of the text: to its key if it has one. */
+/* Goes to value number n of a text without mistakes, 0 = the whole, in the order of the text: to its key, if any. */
 static void go_to(reader *r, int n)
 {
   const char *begin = NULL;

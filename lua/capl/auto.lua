@@ -1,6 +1,6 @@
 -- auto.lua: what "auto" means for the settings the program knows, and whether an explicit value can be in force.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local precision = require "precision"
 
@@ -12,7 +12,7 @@ function auto.device() return (core.device()) end
 --- Its kind, by which settings may differ: "cuda" or "cpu" (ref and meta count as cpu, unless a plan says what meta
 -- stands for).
 function auto.kind()
-  if precision.planned then return precision.planned.kind end
+  if observer.planned then return observer.planned.kind end
   return auto.device():match("^cuda") or "cpu"
 end
 
@@ -33,7 +33,7 @@ local choose = {
 
 -- A recipe that is only checked, on meta, is one of a processor.
 local function precision_of(value)
-  return (precision.settle(value, core.device() == "meta" and not precision.planned and auto.kind() or nil))
+  return (precision.settle(value, core.device() == "meta" and not observer.planned and auto.kind() or nil))
 end
 
 -- Explicit values of these settings as the run uses them.

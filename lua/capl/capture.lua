@@ -4,13 +4,10 @@
 -- is recorded, with its own memory; later ones copy their arguments into fixed tensors, set what lives in device memory
 -- (learning rate, dropout's offset) and launch the recording. Devices without graphs make the same checks and run on.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
-local replay = require "replay"
-local observer = require "observer"
-local settings = require "nn.settings"
 local tensor = require "tensor"
 
 local OP = "capture"
@@ -136,16 +133,16 @@ end
 
 -- Calls step while the modules and optimizers that take part are noted with their settings. before: of replay.
 local function noting(kind, before, step, ...)
-  local watch, objects, listeners = settings.watch, kind.objects, observer.current
-  settings.watch = function(module, ...)
+  local watch, objects, listeners = observer.watch, kind.objects, observer
+  observer.watch = function(module, ...)
     note_module(objects, module)
     if watch then return watch(module, ...) end
     return module:forward(...)
   end
   local noted = listeners:on("gradients", function(opt) note_groups(objects, opt) end)
-  replay.before = before
+  observer.put_before_launch = before
   local function ended(ok, ...)
-    settings.watch, replay.before = watch, nil
+    observer.watch, observer.put_before_launch = watch, nil
     listeners:off("gradients", noted)
     kind.structure = core.structure()
     if not ok then error((...), 0) end
@@ -178,9 +175,9 @@ end
 
 -- From here on every call runs as it is.
 function Captured:give_up(why)
-  self.eager, observer.current.capture_refused = why, why
+  self.eager, observer.capture_refused = why, why
   self:free()
-  observer.current:print("note: the step is not captured: " .. why)
+  observer:print("note: the step is not captured: " .. why)
 end
 
 function Captured:too_many(args)
@@ -189,7 +186,7 @@ function Captured:too_many(args)
     core.error{code = "state", op = OP, message = message, path = false,
       hint = "give it batches of one size (drop_last = true in data.loader), or call the step itself for odd ones"}
   end
-  if not self.told then observer.current:print("note: " .. message .. "; others run as they are") end
+  if not self.told then observer:print("note: " .. message .. "; others run as they are") end
   self.told = true
 end
 
@@ -295,9 +292,9 @@ function Captured:capture(kind, args)
   local seed, streams = core.rng()
   local gradients = gradients_of(kind)
   kind.again, kind.before = {}, {}
-  replay.again = kind.again
+  observer.captured_work = kind.again
   local results, err = record(self, kind, replaced(args, kind.buffers), recording)
-  replay.again = nil
+  observer.captured_work = nil
   local _, after = core.rng()
   if not results then
     recording:free()

@@ -2,10 +2,9 @@
 --
 -- Tensors and their settings are here; layers in capl.nn, optimizers in capl.optim, data in capl.data.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 local missing = require "missing"
 local precision = require "precision"
 local readonly = require "readonly"
@@ -87,9 +86,8 @@ capl.scope = core.scope
 -- eg   capl.fuse(function(x) return x * x:sigmoid() end)(capl.zeros(2, 3)):size(2)  --> 3
 function capl.fuse(on)
   if type(on) == "function" then return require("fuse").new(on) end
-  local settings = require "nn.settings"
-  if on ~= nil then settings.fuse = check.arg(1, "fuse", "boolean", on) end
-  return settings.fuse
+  if on ~= nil then observer.fuse = check.arg(1, "fuse", "boolean", on) end
+  return observer.fuse
 end
 
 -- ---- metrics ----
@@ -129,7 +127,7 @@ end
 function capl.profile(fn, ...)
   check.arg(1, "profile", "function", fn)
   local labels = require "nn.labels"
-  return labels.with(observer.current.model, core.profile, fn, ...)
+  return labels.with(observer.model, core.profile, fn, ...)
 end
 
 --- capl.ops() -> list of {name, ins, outs, attrs, doc, amp, fused, differentiable, view, has}
@@ -145,7 +143,7 @@ capl.ops = core.ops
 function capl.model(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end
   require("meter.ctc").check_options(opts or {})
-  observer.current:set_model(model, opts or {})
+  observer:set_model(model, opts or {})
   return model
 end
 

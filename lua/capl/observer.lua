@@ -1,8 +1,9 @@
 -- observer.lua: whom models, loaders and optimizers tell what they do: a run (run/init.lua), else one that only passes
 -- it on.
 --
--- What stands here is all that the library below train knows of a run. A step ends at opt:step or opt:backward_step; an
--- epoch when its loader has given the last batch: docs/contract.md.
+-- Every Lua state has one, made before the library's other files, which get it as their second argument. The program
+-- makes a run of it. What stands here is all that the library below train knows of a run. A step ends at opt:step or
+-- opt:backward_step; an epoch when its loader has given the last batch: docs/contract.md.
 -- SPDX-License-Identifier: Apache-2.0
 local Observer = {
   mode = "none", -- of a run: "run", "check", "bench"
@@ -11,13 +12,32 @@ local Observer = {
   model_options = nil,
   optimizer_steps = 0, -- of all optimizers
   loaders = nil, -- in order of their making: {loader =, role =, augment =}
+  planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
+  hosts = nil, -- of each rank, once preflight has asked
+  wants_visit = nil, -- function() -> whether somebody waits to attach
+  gradients_reduced = false, -- all ranks have the sum already: nobody is to reduce it again
+  -- of layers
+  fuse = true, -- capl.fuse: Sequential fuses
+  recomputing = nil, -- true while a checkpoint runs its part again: statistics are not to be counted twice
+  on_loss_value = nil, -- function(name, value, x, target, options[, more]) told of each loss that is computed
+  on_ctc = nil, -- function(infeasible (N) u8) told of each CTC loss that is computed
+  watch = nil, -- function(module, …) called instead of module:forward(…); it must call that itself
+  -- of captured steps
+  captured_work = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
+  put_before_launch = nil, -- function(fn, a, b) instead of fn(a, b), in a step that is watched or captured
 }
 Observer.__index = Observer
 
-local events = {"loss", "gradients", "step", "phase", "epoch", "loader", "model", "fit", "settings", "finish"}
+local events = {"loss", "gradients", "step", "phase", "epoch", "loader", "model", "fit", "loop", "settings", "finish"}
 
 function Observer.new()
   local self = setmetatable({listeners = {}, loaders = {}}, Observer)
+  self.console = { -- how output.lua speaks
+    mode = "lines", -- "lines", "quiet" or "json"
+    silent = false, -- another rank speaks for all
+    live = false, -- standard output is a terminal that takes a line back
+    utf8 = false, -- and shows more than ASCII
+  }
   for _, event in ipairs(events) do self.listeners[event] = {} end
   return self
 end
@@ -57,6 +77,20 @@ function Observer:step(opt)
   self:tell("step", opt)
 end
 
+-- ---- what a captured step does in Lua: a GPU replays it without ----
+
+--- Does fn(a, b), which counts something of a step; in a step that is being captured it is done when the step has
+-- really run, and at every replay.
+function Observer:each_time(fn, a, b)
+  if self.captured_work then table.insert(self.captured_work, {fn, a, b}) else fn(a, b) end
+end
+
+--- Does fn(a, b), which writes numbers that change from step to step into device memory: no part of a step that is
+-- watched or captured, but done before each launch of it.
+function Observer:before_launch(fn, a, b)
+  if self.put_before_launch then self.put_before_launch(fn, a, b) else fn(a, b) end
+end
+
 -- ---- data ----
 
 --- A loader is made; augment: its first ops, nil without.
@@ -91,4 +125,4 @@ function Observer:setting(key) end
 --- Its value for whoever uses it, so that it counts as read.
 function Observer:take_setting(key) end
 
-return {class = Observer, current = Observer.new()}
+return Observer.new()

@@ -4,15 +4,11 @@
 -- With --json every line of standard output is one JSON object: what metrics.jsonl holds as it comes, {"progress": …},
 -- {"text": …} for everything that people would read, print() of the recipe included, and {"final": …} at the end.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
+local console = observer.console
 
-local output = {
-  mode = "lines", -- "lines", "quiet" or "json"
-  silent = false, -- another rank speaks for all
-  live = false, -- standard output is a terminal that takes a line back
-  utf8 = false, -- and shows more than ASCII
-}
+local output = {}
 
 -- What a terminal would obey shown as \x1b.
 local function harmless(text)
@@ -29,44 +25,44 @@ end
 --- Chooses how a run speaks.
 -- errs value: quiet after json or json after quiet
 function output.set(mode)
-  if output.mode == mode then return end
-  if output.mode ~= "lines" then
-    core.error{code = "value", message = ("--%s and --%s exclude each other"):format(output.mode, mode),
+  if console.mode == mode then return end
+  if console.mode ~= "lines" then
+    core.error{code = "value", message = ("--%s and --%s exclude each other"):format(console.mode, mode),
       hint = "--json gives objects for programs, --quiet nothing but the last line"}
   end
-  output.mode = mode
+  console.mode = mode
   if mode == "json" and core.sys.environment then
     core.sys.environment().print = function(...) output.text(printed(...)) end
   end
 end
 
 --- Whether a line at the bottom of the terminal is drawn and drawn again.
-function output.is_live() return output.live and not output.silent and output.mode == "lines" end
+function output.is_live() return console.live and not console.silent and console.mode == "lines" end
 
 --- A line, or several, for people.
 function output.text(text)
-  if output.silent then return end
-  if output.mode == "json" then
+  if console.silent then return end
+  if console.mode == "json" then
     output.object{text = text}
-  elseif output.mode == "lines" then
+  elseif console.mode == "lines" then
     core.sys.out(harmless(text) .. "\n")
   end
 end
 
 --- An object for programs; nothing in the other modes.
 function output.object(object)
-  if output.mode == "json" and not output.silent then core.sys.out(core.json_encode(object) .. "\n") end
+  if console.mode == "json" and not console.silent then core.sys.out(core.json_encode(object) .. "\n") end
 end
 
 --- The same for the text of an object.
 function output.line(text)
-  if output.mode == "json" and not output.silent then core.sys.out(text .. "\n") end
+  if console.mode == "json" and not console.silent then core.sys.out(text .. "\n") end
 end
 
 --- The last line of a run, which --quiet shows too.
 function output.final(line, values)
-  if output.silent then return end
-  if output.mode == "json" then output.object{final = values} else core.sys.out(line .. "\n") end
+  if console.silent then return end
+  if console.mode == "json" then output.object{final = values} else core.sys.out(line .. "\n") end
 end
 
 return output

@@ -2,13 +2,11 @@
 --
 -- What a name means on a device, and which names it offers, core.precision says (engine/backend/precision.c).
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 
-local precision = {
-  planned = nil, -- {kind, precision, gigabytes, name} of devices that are not here: what a plan on meta takes them for
-}
+local precision = {}
 
 local by_device = {}
 for i, backend in ipairs(core.backends()) do by_device[i] = {backend.name, "string"} end
@@ -24,7 +22,7 @@ end
 -- in   given: as of capl.precision; device: whose, the default one when left out; a planned one stands for it
 -- errs value: unknown name; unsupported: one that the device does not offer
 function precision.settle(given, device)
-  local planned = precision.planned
+  local planned = observer.planned
   given = of_device(given, planned and planned.kind or (device or core.device()):match("^%a+"))
   if planned and given == "auto" then return planned.precision, nil, planned.name end
   if planned then device = "meta" end -- which offers all

@@ -3,9 +3,8 @@
 -- What is chosen on a set of images fits that set: its metric says nothing about others any more. So a source that a
 -- loader with role = "test" serves is locked as soon as it was read: it opens again for the same weights only.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local observer = require "observer"
 
 local lock = {}
 
@@ -15,7 +14,7 @@ lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at
 local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
 local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights
 
-local function steps_made() return observer.current.optimizer_steps end
+local function steps_made() return observer.optimizer_steps end
 
 local function key_of(loader) return loader.source or loader end
 

@@ -6,9 +6,10 @@ local support = require "lua.support"
 local schedule, train = capl.optim.schedule, capl.train
 
 -- A file of the library by itself, with other modules than its own.
-local function module(name, modules)
+local function module(name, modules, observer)
   local chunk = assert(loadfile((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/" .. name .. ".lua"))
-  return setfenv(chunk, setmetatable({require = function(wanted) return modules[wanted] or {} end}, {__index = _G}))({})
+  return setfenv(chunk, setmetatable({require = function(wanted) return modules[wanted] or {} end}, {__index = _G}))({},
+    observer)
 end
 
 local check = {arg = function(_, _, _, value) return value end, fail = error}
@@ -46,8 +47,7 @@ describe("train.batch_by_memory", function()
 
   it("takes the row of the memory, as cards are sold", function()
     local function at(gigabytes)
-      local batch_by_memory = module("train/batch_by_memory",
-        {check = check, precision = {planned = {gigabytes = gigabytes}}})
+      local batch_by_memory = module("train/batch_by_memory", {check = check}, {planned = {gigabytes = gigabytes}})
       return (batch_by_memory{{40, 1024}, {24, 512}, {12, 256}, {8, 128}, {0, 64}})
     end
     assert.same({1024, 1024, 1024, 512, 256, 128, 64},

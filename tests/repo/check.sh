@@ -37,6 +37,8 @@ printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scri
 printf -- '-- Sets a global.\n-- %s\nx = 1\n' "$spdx" >lua/global.lua
 
 printf -- '-- upward.lua: knows who is above it.\n-- %s\nreturn {run = require "run", all = require "init"}\n' "$spdx" >lua/capl/nn/upward.lua
+printf -- '-- setting.lua: sets what another file returned.\n-- %s\nlocal text = require "text"\nlocal function set(x) text.limit = x end\nreturn set\n' \
+  "$spdx" >lua/capl/data/setting.lua
 printf -- '-- one.lua: requires what requires it.\n-- %s\nreturn require("data.other")\n' "$spdx" >lua/capl/data/one.lua
 printf -- '-- other.lua: does so when it is called.\n-- %s\nreturn function() return require "data.one" end\n' "$spdx" >lua/capl/data/other.lua
 printf -- '-- asks.lua: asks the environment.\n-- %s\nlocal core = ...\nreturn core.sys.getenv("HOME")\n' "$spdx" >lua/capl/data/asks.lua
@@ -64,7 +66,7 @@ for expected in \
   'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' 'backends: lua/backends.lua:3' \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
-  'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'environment: lua/capl/data/asks.lua:4' \
+  'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'module_state: lua/capl/data/setting.lua:4' 'environment: lua/capl/data/asks.lua:4' \
   'subjects: commit: check: a subject that goes on' 'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do

@@ -19,6 +19,7 @@
 
 #define CORE "capl.core"
 #define LOADED "capl.loaded"
+#define OBSERVER "observer" /* the module that makes it */
 #define PATH "capl.path"
 #define BYTECODE "capl.bytecode"
 
@@ -140,7 +141,7 @@ static void load_module(lua_State *L, const found_module *m)
   lua_remove(L, -2);
 }
 
-/* Calls the module in the library's environment with core and its name, and pushes what it returns. */
+/* Calls the module in the library's environment with core and the state's observer, and pushes what it returns. */
 static void run_module(lua_State *L, const char *module, const found_module *m)
 {
   BIND_LOADING(L);
@@ -148,7 +149,8 @@ static void run_module(lua_State *L, const char *module, const found_module *m)
   bind_push_library(L);
   lua_setfenv(L, -2);
   capl_bind_core(L);
-  lua_pushstring(L, module);
+  if (strcmp(module, OBSERVER) == 0) lua_pushnil(L);
+  else capl_bind_require(L, OBSERVER);
   lua_call(L, 2, 1);
 }
 

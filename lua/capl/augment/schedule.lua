@@ -3,11 +3,10 @@
 -- The engine evaluates it batch by batch (engine/data/schedule.c); here are its reading, its metrics, its state and
 -- what it tells.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local lock = require "test_lock"
-local observer = require "observer"
 local show = require "augment.show"
 local stages = require "augment.stages"
 
@@ -59,7 +58,7 @@ function Schedule:history() return self.begun end
 
 -- Beside a run, at the prompt, nobody waits for lines of progress.
 local function tell(text)
-  if observer.current.mode == "run" then observer.current:print(text) end
+  if observer.mode == "run" then observer:print(text) end
 end
 
 -- ---- metrics ----
@@ -158,16 +157,16 @@ function Schedule:draw(path, steps) show.draw(self, attached(self), path, steps)
 
 --- Called by the loader when a training run begins: prints the table and draws it into the run's folder.
 function Schedule:announce()
-  if self.announced or observer.current.mode ~= "run" then return end
+  if self.announced or observer.mode ~= "run" then return end
   self.announced = true
-  observer.current:print(show.table(self))
+  observer:print(show.table(self))
   self:redraw()
 end
 
 --- Draws it into the run's folder, as far as the run goes if that is known.
 function Schedule:redraw()
-  if observer.current.mode ~= "run" then return end
-  self:draw(observer.current:folder() .. "/curriculum.png", self.run_steps)
+  if observer.mode ~= "run" then return end
+  self:draw(observer:folder() .. "/curriculum.png", self.run_steps)
 end
 
 --- Called by the loader for each batch that it hands out.
@@ -200,7 +199,7 @@ function Schedule:report_line()
   for i in ipairs(self.stages) do
     if not seen[i] then parts[#parts + 1] = ("stage %d never began"):format(i) end
   end
-  local picture = observer.current.mode == "run" and "; " .. observer.current:folder() .. "/curriculum.png" or ""
+  local picture = observer.mode == "run" and "; " .. observer:folder() .. "/curriculum.png" or ""
   return "curriculum: " .. table.concat(parts, ", ") .. picture
 end
 

@@ -3,9 +3,8 @@
 -- The floor of an operation is the time its bytes or its multiplications take at the best rates this machine
 -- shows right now: a copy of 64 MiB, and a large matrix product. 100 % = it cannot be faster without doing less.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local settings = require "nn.settings"
 
 local bench_ops = {}
 
@@ -20,7 +19,7 @@ function bench_ops.label_layers(run)
   run:on("model", function(model)
     for name, module in model:named_modules() do names[module] = name == "" and module.__name or name end
   end)
-  settings.watch = function(module, ...)
+  observer.watch = function(module, ...)
     local former = core.label(names[module] or module.__name)
     return restore(former, module:forward(...))
   end

@@ -3,7 +3,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local output = require "output"
 
 local environment = {}
 
@@ -25,7 +24,7 @@ end
 
 --- Gives a run and the output what is theirs.
 function environment.read(run)
-  output.live, output.utf8 = takes_a_line_back(), has_utf8()
+  run.console.live, run.console.utf8 = takes_a_line_back(), has_utf8()
   run.given_folder = variable("CAPL_RUN_FOLDER") -- of a trial: the sweep that runs it has chosen the place
   run.temporary = variable("CAPL_TEMPORARY")
   run.is_trial = variable("CAPL_SWEEP") ~= nil -- of a sweep, which chooses by the val images

@@ -6,11 +6,10 @@
 -- job: command, usage, help, recipe, args = the words behind the command, verbose, minutes, read, run = the run that a
 -- recipe will be.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local environment = require "cli.environment"
-local observer = require "observer"
 local page = require "cli.page"
 
 local cli = {}
@@ -31,8 +30,7 @@ function cli.main(job)
     core.sys.out(page.text(page.of(job.command)))
     return 0
   end
-  job.run = Run.new() -- which a recipe's optimizers and loaders tell what they do
-  observer.current = job.run
+  job.run = Run.of(observer) -- which a recipe's optimizers and loaders tell what they do
   environment.read(job.run)
   return command.main(job) or 0
 end

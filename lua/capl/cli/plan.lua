@@ -3,10 +3,9 @@
 --
 -- Numbers of the recipe are its own; what is assumed of GPUs that nobody sees is named in the plan.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local grouped = require "grouped"
-local precision = require "precision"
 local progress = require "run.progress"
 local recipe = require "cli.execute"
 local shell = require "shell"
@@ -39,7 +38,7 @@ end
 function plan.look(job, ranks, words)
   local seen = {}
   core.device("meta")
-  precision.planned = {kind = "cuda", precision = "bf16", gigabytes = GPU.gigabytes, name = GPU.name}
+  observer.planned = {kind = "cuda", precision = "bf16", gigabytes = GPU.gigabytes, name = GPU.name}
   require "dist.planned"(require("dist").world(), ranks)
   listen(job.run, seen)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})

@@ -1,11 +1,10 @@
 -- explore.lua: data.explore: what a folder, list or database of labelled images holds, and what a recipe should know of
 -- it.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local ranges = require "data.ranges"
-local observer = require "observer"
 local warnings = require "data.warnings"
 
 local DECODED = 2000 -- images whose pixels are looked at, evenly spread
@@ -98,7 +97,7 @@ end
 
 -- ---- telling ----
 
-local function line(name, text) observer.current:print(("  %-9s%s"):format(name, text)) end
+local function line(name, text) observer:print(("  %-9s%s"):format(name, text)) end
 
 local function as_range(r)
   return r.min == r.max and tostring(r.min) or ("%d..%d (median %d)"):format(r.min, r.max, r.median)
@@ -112,7 +111,7 @@ local function lengths_text(found)
 end
 
 local function tell(found)
-  observer.current:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images,
+  observer:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images,
     found.labelled))
   line("charset", ("%s (%d characters)"):format(found.charset_short, #found.charset))
   line("lengths", lengths_text(found))
@@ -123,7 +122,7 @@ local function tell(found)
     table.concat(found.suggested.widths, ", ")))
   line("steps", ("a text needs up to %d time steps, such as %s"):format(found.steps, found.longest))
   for _, warning in ipairs(found.warnings) do
-    observer.current:print(("note: %s%s"):format(warning.message, warning.hint and "\n  hint: " .. warning.hint or ""))
+    observer:print(("note: %s%s"):format(warning.message, warning.hint and "\n  hint: " .. warning.hint or ""))
   end
 end
 

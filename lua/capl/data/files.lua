@@ -1,10 +1,9 @@
 -- files.lua: data.folder, data.list, data.lmdb: sources made of image files, and the rules that give them labels.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local guess = require "data.guess"
-local observer = require "observer"
 
 local files = {}
 
@@ -104,16 +103,16 @@ end
 --- Once per source: the widths that were found, and what none of them holds.
 local function tell_widths(place, box, asked)
   local widths = box:widths()
-  if not widths or observer.current.mode ~= "run" then return end
+  if not widths or observer.mode ~= "run" then return end
   if type(asked) ~= "table" or asked.step then
-    observer.current:print(("%s: widths of batches, in px at height %d: %s"):format(place, box:height(),
+    observer:print(("%s: widths of batches, in px at height %d: %s"):format(place, box:height(),
       table.concat(widths, ", ")))
   end
   local squeezed, widest, px = box:squeezed()
   if squeezed > 0 then
     local are = squeezed == 1 and "is" or "are"
     local text = "note: %s: %d of %d images %s wider than %d px and %s squeezed; the widest is %s, %d px at height %d"
-    observer.current:print(text:format(place, squeezed, box:count(), are, widths[#widths], are, box:name(widest), px,
+    observer:print(text:format(place, squeezed, box:count(), are, widths[#widths], are, box:name(widest), px,
       box:height()))
   end
 end
@@ -264,7 +263,7 @@ function files.guess_rule(dir, box, or_none, wanted)
   if not rule and or_none and #doubts < 2 then return nil end
   if not rule then refuse_guess(dir, box, doubts) end
   local text = ("%s: %s"):format(guess.name(rule), read_by(rule, three_names(box)))
-  if observer.current.mode == "run" then observer.current:print(("%s: names are %s"):format(dir, text)) end
+  if observer.mode == "run" then observer:print(("%s: names are %s"):format(dir, text)) end
   return rule, text
 end
 

@@ -3,14 +3,13 @@
 -- The same seed gives the same batches for any number of workers. docs/contract.md: an epoch ends when its iterator
 -- does, and the loader's role says what its batches are for.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local augment = require "augment"
 local auto = require "auto"
 local check = require "check"
 local dist = require "dist"
 local lock = require "test_lock"
-local observer = require "observer"
 local schedules = require "augment.schedule"
 local loader_log = require "data.loader_log"
 
@@ -87,7 +86,7 @@ end
 
 -- --shards of the run.
 local function given_shards()
-  local shards = observer.current:setting("shards")
+  local shards = observer:setting("shards")
   return type(shards) == "number" and shards > 0 and shards or nil
 end
 
@@ -187,7 +186,7 @@ function Loader.new(opts)
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
-  observer.current:loader_made(self, o.role, schedule and schedule.stages[1].augment or ops)
+  observer:loader_made(self, o.role, schedule and schedule.stages[1].augment or ops)
   return self
 end
 
@@ -351,7 +350,7 @@ local function next_batch(self)
   ids_of[batch] = ids
   batch.classes = self.source.n_classes or #self.charset
   if self.schedule then self.schedule:handed_out() end
-  observer.current:batch(self, batch)
+  observer:batch(self, batch)
   return setmetatable(batch, Batch)
 end
 
@@ -359,7 +358,7 @@ end
 local function repeat_first(self)
   local first = next_batch(self)
   return function()
-    if first then observer.current:repeated(first) end
+    if first then observer:repeated(first) end
     return first
   end
 end
@@ -385,12 +384,12 @@ function Loader:epoch(number)
   self.resumed = nil
   if self.schedule then self.schedule:announce() end
   loader_log.path(self)
-  if observer.current.fixed and self.role == "train" then return repeat_first(self) end
+  if observer.fixed and self.role == "train" then return repeat_first(self) end
   return function()
     local batch = next_batch(self)
     if batch then return batch end
     loader_log.epoch(self, number)
-    observer.current:epoch(self, number)
+    observer:epoch(self, number)
   end
 end
 

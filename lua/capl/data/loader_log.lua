@@ -1,10 +1,9 @@
 -- loader_log.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch
 -- the step waited for them, and which samples are bad.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local grouped = require "grouped"
-local observer = require "observer"
 
 local loader_log = {}
 
@@ -20,8 +19,8 @@ function loader_log.path(loader)
   loader.told_path = true
   local path = loader:path()
   local plain = path == "made on the host" or loader.role ~= "train" and path:match("^made on the host, cached")
-  if observer.current.mode ~= "run" or plain then return end
-  observer.current:print(("%s data: %s"):format(loader.role, path))
+  if observer.mode ~= "run" or plain then return end
+  observer:print(("%s data: %s"):format(loader.role, path))
 end
 
 -- ---- going on ----
@@ -31,7 +30,7 @@ function loader_log.resumed(loader)
   local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
   if loader.source.widths or at % round == 0 or at >= all then return end
   local text = "note: the %s loader resumes after %s samples in steps of %d; it was saved with another step size"
-  observer.current:print(text:format(loader.role, grouped(at), round))
+  observer:print(text:format(loader.role, grouped(at), round))
 end
 
 -- ---- waiting ----
@@ -67,12 +66,12 @@ end
 
 --- At the end of an epoch of a train loader: the line, unless the last one was moments ago.
 function loader_log.epoch(loader, number)
-  if observer.current.mode ~= "run" or loader.role ~= "train" then return end
+  if observer.mode ~= "run" or loader.role ~= "train" then return end
   local line = loader.line
   line.from = line.from or number
   local now = loader:stats()
   if now.seconds - line.stats.seconds < EVERY then return end
-  observer.current:print(loader_log.waiting(loader, line.stats, now, line.from, number))
+  observer:print(loader_log.waiting(loader, line.stats, now, line.from, number))
   loader.line = {stats = now}
 end
 
@@ -89,16 +88,16 @@ end
 --- Keeps the run's list of bad samples up to date: those of every loader, by their numbers.
 function loader_log.bad(loader)
   local count = loader:stats().bad
-  if observer.current.mode ~= "run" or count == loader.told_bad then return end
+  if observer.mode ~= "run" or count == loader.told_bad then return end
   local lines = {"# loader\tsample\tpath\twhat is wrong"}
-  for _, entry in ipairs(observer.current.loaders) do
+  for _, entry in ipairs(observer.loaders) do
     for _, bad in ipairs(entry.loader:bad()) do lines[#lines + 1] = bad_line(entry.loader, bad) end
   end
-  local path = observer.current:folder() .. "/" .. FILE
+  local path = observer:folder() .. "/" .. FILE
   local saved, why = core.sys.write(path, table.concat(lines, "\n") .. "\n")
   if not saved then core.error{code = "io", message = why} end
   if loader.told_bad == 0 then
-    observer.current:print(("note: bad samples of the %s loader are replaced; %s lists them"):format(loader.role, path))
+    observer:print(("note: bad samples of the %s loader are replaced; %s lists them"):format(loader.role, path))
   end
   loader.told_bad = count
 end

@@ -1,9 +1,8 @@
 -- split.lua: data.split: one source in parts that share no image, for training, choosing and testing.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 
 local split = {}
 
@@ -149,7 +148,7 @@ end
 -- The setting fraction: the ids whose bytes come first in an order that only they decide, so that less is a part of
 -- more.
 local function fraction_of(parent, ids)
-  local fraction = observer.current:take_setting("fraction") or 1
+  local fraction = observer:take_setting("fraction") or 1
   if fraction == 1 then return ids end
   local shares, out = {}, table.move(ids, 1, #ids, 1, {})
   for _, id in ipairs(ids) do shares[id] = core.data.text_share(("%.17g"):format(parent.box:share(id))) end
@@ -159,7 +158,7 @@ local function fraction_of(parent, ids)
   end)
   for i = math.max(1, math.floor(#ids * fraction + 0.5)) + 1, #ids do out[i] = nil end
   table.sort(out)
-  observer.current:print(("fraction = %g: %d of %d training images are used"):format(fraction, #out, #ids))
+  observer:print(("fraction = %g: %d of %d training images are used"):format(fraction, #out, #ids))
   return out
 end
 

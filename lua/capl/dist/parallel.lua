@@ -4,12 +4,10 @@
 -- (engine/dist/buckets.c). opt:backward_step sends them during its backward pass; gradients of earlier loss:backward
 -- and opt:backward calls stay here until the step and travel once with the rest. opt:step without it sends all at once.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 local parameters_of = require "parameters"
-local replay = require "replay"
 local weights = require "dist.weights"
 
 local parallel = {}
@@ -82,11 +80,11 @@ local function buckets_of(opt)
     states[opt] = state
   end
   if not state.buckets or not state.buckets:fit(state.params) then
-    if replay.again then
+    if observer.captured_work then
       core.error{code = "state", op = opt.name, path = false,
         message = "parameters were exchanged or frozen inside a captured step"}
     end
-    replay.before_launch(rebuild, opt, state)
+    observer:before_launch(rebuild, opt, state)
   end
   return state.buckets, state
 end
@@ -133,7 +131,7 @@ end
 
 --- Called before the backward pass that is the last one of a step.
 function parallel.begin(opt)
-  if parallel.reduced or not takes_part(opt) then return end
+  if observer.gradients_reduced or not takes_part(opt) then return end
   local buckets, state = buckets_of(opt)
   state.begun, state.traffic = true, world:traffic()
   buckets:begin()
@@ -161,16 +159,18 @@ local function average(opt)
   local absent = buckets:finish()
   count_time(state)
   if absent > 0 then
-    if replay.again then buckets:settle(false) else replay.before_launch(settle, buckets) end
+    if observer.captured_work then buckets:settle(false) else observer:before_launch(settle, buckets) end
   end
-  if state.begun and not state.learned and not replay.again then replay.before_launch(learn_order, opt, state) end
+  if state.begun and not state.learned and not observer.captured_work then
+    observer:before_launch(learn_order, opt, state)
+  end
   state.begun = false
   return state
 end
 
 --- Called before the arithmetic of a step: afterwards the gradients are the mean over all ranks, on each of them.
 function parallel.finish(opt)
-  if parallel.reduced or not takes_part(opt) then return end
+  if observer.gradients_reduced or not takes_part(opt) then return end
   local state = states[opt]
   if not (state and state.averaged) then return average(opt) end
   state.averaged = false
@@ -272,8 +272,8 @@ end
 -- statistics become the mean over the ranks, and weights that have drifted apart are an error. models: nil = the
 -- registered one
 function parallel.settle(models)
-  if not models then models = observer.current.model and {observer.current.model} or {} end
-  if #models > 0 and not replay.again then weights.settle(world, models) end
+  if not models then models = observer.model and {observer.model} or {} end
+  if #models > 0 and not observer.captured_work then weights.settle(world, models) end
 end
 
 local function megabytes(bytes) return ("%.1f MB"):format(bytes / 1e6) end
@@ -312,8 +312,8 @@ end
 --- Takes part from now on; called once, when more than one rank has joined. -> itself
 function parallel.install(joined)
   world = joined
-  observer.current:on("model", function(model) weights.share(world, weights.of_module(model)) end)
-  observer.current:on("epoch", function(loader)
+  observer:on("model", function(model) weights.share(world, weights.of_module(model)) end)
+  observer:on("epoch", function(loader)
     if loader.role == "train" and loader.low and (loader.low.world or 1) > 1 then parallel.settle() end
   end)
   return parallel

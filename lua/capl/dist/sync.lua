@@ -4,7 +4,7 @@
 -- 0's clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop
 -- that all have agreed on: ranks that decided by their own would part company, and wait for each other for ever.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local sync = {
   write = core.sys and core.sys.write, -- of any rank: what only this one knows, such as its error
@@ -118,7 +118,7 @@ end
 
 local function votes()
   local _, signal = asked(sync.holding or 0)
-  return {stop = signal, visit = sync.wants_visit and sync.wants_visit()}
+  return {stop = signal, visit = observer.wants_visit and observer.wants_visit()}
 end
 
 --- Whether rank 0 has said at this step that somebody wants to look at the run.

@@ -1,10 +1,9 @@
 -- dead_units.lua: channels behind a ReLU that fire for no image of several batches.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local forward = require "forward"
 local labels = require "nn.labels"
-local settings = require "nn.settings"
 local units = require "doctor.units"
 
 local BATCHES = 3
@@ -22,11 +21,11 @@ end
 
 -- Forward passes of their own, after which all is as before.
 local function seen_by_fit(ctx)
-  local saved, fuse = ctx:save(), settings.fuse
-  settings.fuse = false -- every layer shows its result
+  local saved, fuse = ctx:save(), observer.fuse
+  observer.fuse = false -- every layer shows its result
   ctx.o.model:train()
   local ok, seen = pcall(look, ctx)
-  settings.fuse = fuse
+  observer.fuse = fuse
   saved:restore()
   if not ok then error(seen, 0) end
   return seen

@@ -1,6 +1,7 @@
 -- texts.lua: the labels of a source as texts, for the rules that count characters.
 -- SPDX-License-Identifier: Apache-2.0
-local observer = require "observer"
+local _, observer = ...
+
 
 local texts = {}
 
@@ -17,7 +18,7 @@ end
 --- Whether the recipe reads texts, which a loader then has characters for: capl.model says so, else the loader's labels
 -- do.
 function texts.are_read(loader)
-  local output = (observer.current.model_options or {}).output
+  local output = (observer.model_options or {}).output
   return loader ~= nil and loader.charset ~= nil and loader.charset ~= "" and (output == nil or output == "text")
 end
 

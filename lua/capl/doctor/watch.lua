@@ -1,12 +1,11 @@
 -- watch.lua: what the rules want to know of a recipe with a loop of its own: its first steps are looked at as they
 -- happen, then some at rising rates.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local initial_loss = require "train.callbacks.initial_loss"
 local lr_find = require "train.lr_find"
 local lr_sweeps = require "train.lr_sweeps"
-local settings = require "nn.settings"
 local units = require "doctor.units"
 
 local LOOK = 4 -- steps that are looked at
@@ -32,17 +31,17 @@ end
 
 -- Results of layers as they run.
 function Watch:note_layers()
-  self.fuse, settings.fuse = settings.fuse, false
+  self.fuse, observer.fuse = observer.fuse, false
   local function noted(module, y, ...)
     self.units:note(module, y)
     return y, ...
   end
-  settings.watch = function(module, ...) return noted(module, module:forward(...)) end
+  observer.watch = function(module, ...) return noted(module, module:forward(...)) end
 end
 
 function Watch:forget_layers()
   if self.fuse == nil then return end
-  settings.fuse, settings.watch, self.fuse = self.fuse, nil, nil
+  observer.fuse, observer.watch, self.fuse = self.fuse, nil, nil
 end
 
 local function waited(run)
@@ -101,7 +100,7 @@ end
 function Watch:finish()
   self.ended = true
   self:forget_layers()
-  settings.on_loss = nil
+  observer.on_loss_value = nil
   if self.sweeps.results[1] then
     self.rates = self.sweeps:result(self.peaks[1][1])
     self.rates.text = lr_sweeps.words(self.rates)

@@ -8,10 +8,9 @@
 -- state(), which JSON holds, and merge(state), which adds another rank's. Those of capl put readings together:
 -- merge.lua.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 
 local meter = {}
 
@@ -68,7 +67,7 @@ local function make_kind(op, name, loader, opts)
       loader.role), other and ('its samples suit meter = "%s"'):format(other)
       or "meter = function(loader) return {…} end makes one of your own")
   end
-  local decoding = opts.decoding or (observer.current.model_options or {}).decoding
+  local decoding = opts.decoding or (observer.model_options or {}).decoding
   return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding
     or nil}
 end

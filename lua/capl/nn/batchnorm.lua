@@ -1,12 +1,10 @@
 -- batchnorm.lua: batch normalization over images or vectors.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
-local replay = require "replay"
 local parameter = require "nn.parameter"
-local settings = require "nn.settings"
 
 local op = core.op
 
@@ -41,8 +39,8 @@ local function count_batch(self) self.batches = self.batches + 1 end
 -- Runs batch_norm or an op that begins with it; only its first output matters outside. A frozen layer (train.freeze)
 -- uses its running statistics in training, too.
 function BatchNorm:fused(x, name)
-  local again, training = settings.recomputing, self.training and not self.frozen -- again: the batch has been counted
-  if training and not again then replay.each_time(count_batch, self) end
+  local again, training = observer.recomputing, self.training and not self.frozen -- again: the batch has been counted
+  if training and not again then observer:each_time(count_batch, self) end
   local y, mean, invstd, reserve = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
     {eps = self.eps, momentum = again and 0 or self.momentum, training = training})
   mean:free()

@@ -1,11 +1,10 @@
 -- ctc.lua -- the CTC loss, for texts of which only the order of the letters is known.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
 local Module = require "nn.module"
-local settings = require "nn.settings"
 
 local op = core.op
 local ctc = {}
@@ -45,11 +44,11 @@ function ctc.ctc_loss(log_probs, targets, input_lengths, target_lengths, opts)
   local device = log_probs.device
   input_lengths, target_lengths = lengths_of(input_lengths, 3, n, device), lengths_of(target_lengths, 4, n, device)
   local loss, infeasible = op.ctc_loss(log_probs, targets, input_lengths, target_lengths, o)
-  if settings.on_loss then
-    settings.on_loss("ctc_loss", loss, log_probs, targets, o,
+  if observer.on_loss_value then
+    observer.on_loss_value("ctc_loss", loss, log_probs, targets, o,
       {input_lengths = input_lengths, target_lengths = target_lengths})
   end
-  if settings.on_ctc then settings.on_ctc(infeasible) end
+  if observer.on_ctc then observer.on_ctc(infeasible) end
   return loss, infeasible
 end
 

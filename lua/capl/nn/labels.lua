@@ -1,8 +1,7 @@
 -- labels.lua: names the running layer for the profiler, and records what each layer puts out.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local settings = require "nn.settings"
 
 local labels = {}
 
@@ -27,7 +26,7 @@ local function names_of(root)
 end
 
 local function finish(former, ok, ...)
-  settings.watch = former
+  observer.watch = former
   if not ok then error((...), 0) end
   return ...
 end
@@ -39,8 +38,8 @@ function labels.with(root, run, fn, ...)
 end
 
 function labels.observe(root, seen, run, fn, ...)
-  local names, former = names_of(root), settings.watch
-  settings.watch = function(module, ...)
+  local names, former = names_of(root), observer.watch
+  observer.watch = function(module, ...)
     local name = names[module] or module.__name
     if not seen then return restore(core.label(name), module:forward(...)) end
     return restore(core.label(name), shown(seen, module, name, module:forward(...)))
@@ -50,12 +49,12 @@ end
 
 --- Labels every op from now on, until the function it gives is called.
 function labels.begin(root)
-  local names, former = names_of(root), settings.watch
-  settings.watch = function(module, ...)
+  local names, former = names_of(root), observer.watch
+  observer.watch = function(module, ...)
     return restore(core.label(names[module] or module.__name), module:forward(...))
   end
   return function()
-    settings.watch = former
+    observer.watch = former
     core.label()
   end
 end

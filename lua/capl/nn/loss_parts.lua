@@ -1,11 +1,10 @@
 -- loss_parts.lua: what all losses share: their arguments' checks, reductions, modules of functions, and who is told.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
 local Module = require "nn.module"
-local settings = require "nn.settings"
 
 local parts = {}
 
@@ -60,7 +59,7 @@ end
 
 --- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
 function parts.computed(name, value, x, target, o)
-  if settings.on_loss then settings.on_loss(name, value, x, target, o) end
+  if observer.on_loss_value then observer.on_loss_value(name, value, x, target, o) end
   return value
 end
 

@@ -3,11 +3,10 @@
 -- Names are PyTorch's: "features.0.weight". A module's own parameters come before its children's, each in the order
 -- of assignment.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
-local settings = require "nn.settings"
 
 local is_module, is_tensor = classes.is_module, core.is_tensor
 
@@ -30,7 +29,7 @@ function Module:forward()
 end
 
 Module.__call = function(self, ...)
-  if settings.watch then return settings.watch(self, ...) end
+  if observer.watch then return observer.watch(self, ...) end
   return self:forward(...)
 end
 

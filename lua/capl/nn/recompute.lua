@@ -1,15 +1,14 @@
 -- recompute.lua: gradient checkpointing: layers whose results are not kept for the backward pass, but computed again.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
-local settings = require "nn.settings"
 
 local recompute = {runs = 0} -- parts that were run again
 
 local function done(former, ok, ...)
-  settings.recomputing = former
+  observer.recomputing = former
   if not ok then error((...), 0) end
   return ...
 end
@@ -17,8 +16,8 @@ end
 -- Runs fn for the first time or again; batch norm then leaves its running statistics alone.
 local function run(again, fn, ...)
   if not again then return fn(...) end
-  local former = settings.recomputing
-  settings.recomputing = true
+  local former = observer.recomputing
+  observer.recomputing = true
   recompute.runs = recompute.runs + 1
   return done(former, pcall(fn, ...))
 end

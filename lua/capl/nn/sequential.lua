@@ -3,12 +3,11 @@
 -- BatchNorm2d, ReLU, MaxPool2d(2) in a row run as bn_act_pool, BatchNorm2d and ReLU as bn_act: the same numbers,
 -- one pass over memory instead of three. Linear and ReLU run as linear_act. capl.fuse(false) switches it off.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
 local readonly = require "readonly"
-local settings = require "nn.settings"
 local Module = require "nn.module"
 local BatchNorm = require "nn.batchnorm"
 local Linear = require "nn.linear"
@@ -62,9 +61,9 @@ end
 -- The fused op that covers the layers from i on, and how many they are; nil for none.
 local function fusable(layers, i)
   local class = getmetatable(layers[i])
-  if not settings.fuse or (class ~= BatchNorm.BatchNorm2d and class ~= Linear) then return nil end
+  if not observer.fuse or (class ~= BatchNorm.BatchNorm2d and class ~= Linear) then return nil end
   if not layers[i + 1] or getmetatable(layers[i + 1]) ~= activation.ReLU then return nil end
-  if class == Linear and settings.watch then return nil end -- who looks at layers one by one sees both
+  if class == Linear and observer.watch then return nil end -- who looks at layers one by one sees both
   if class == Linear then return "linear_act", 2 end
   if layers[i + 2] and is_plain_pool(layers[i + 2]) then return "bn_act_pool", 3 end
   return "bn_act", 2

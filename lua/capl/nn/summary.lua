@@ -2,13 +2,12 @@
 --
 -- The model runs once on the meta device: its tensors are exchanged for ones without memory, and back.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
 local grouped = require "grouped"
 local labels = require "nn.labels"
-local settings = require "nn.settings"
 
 local MOST_WIDE = 99 -- of a column: what format takes
 
@@ -26,14 +25,14 @@ local function on_meta(model, fn)
   local function exchange()
     for i, tensor in ipairs(real) do core.swap(tensor, shells[i]) end
   end
-  local device, training, fuse = core.device(), model.training, settings.fuse
+  local device, training, fuse = core.device(), model.training, observer.fuse
   exchange()
   core.device("meta")
-  settings.fuse = false -- every layer shows up
+  observer.fuse = false -- every layer shows up
   model:eval()
   local ok, why = pcall(core.no_grad, fn)
   model:train(training)
-  settings.fuse = fuse
+  observer.fuse = fuse
   core.device(device)
   exchange()
   for _, shell in ipairs(shells) do shell:free() end

@@ -4,13 +4,11 @@
 -- that the gradient needs. Ranks may hold different numbers of images. In a world of one it is plain batch
 -- normalization.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local BatchNorm2d = require("nn.batchnorm").BatchNorm2d
 local classes = require "module_class"
-local replay = require "replay"
 local dist = require "dist"
-local settings = require "nn.settings"
 
 local op = core.op
 local sync = {}
@@ -86,10 +84,10 @@ local function backward(world, held, dy)
 end
 
 local function forward(self, world, x)
-  local weight, bias, again = self.weight, self.bias, settings.recomputing
+  local weight, bias, again = self.weight, self.bias, observer.recomputing
   local held = {eps = self.eps}
   local y = core.no_grad(function()
-    if not self.counted and not replay.again then check_count(world, count_of(x)) end
+    if not self.counted and not observer.captured_work then check_count(world, count_of(x)) end
     self.counted = true
     held.x, held.weight = x:detach():keep(), weight:detach():keep()
     held.mean, held.var, held.total = of_all(world:all_gather(told(self, x)), x:size(2))
@@ -133,7 +131,7 @@ function SyncBatchNorm:forward(x)
     local y = BatchNorm2d.forward(self, x)
     return y
   end
-  if not settings.recomputing then replay.each_time(count_batch, self) end
+  if not observer.recomputing then observer:each_time(count_batch, self) end
   local y = forward(self, world, x)
   return y
 end

@@ -3,11 +3,9 @@
 -- Whether the gradients are finite, how they are clipped, the loss scale, the rates and the number of the step are read
 -- and written by ops (capl ops step_control), so a step never waits for the host. The host reads them when asked.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
-local replay = require "replay"
 local dist = require "dist"
 
 local Control = {}
@@ -75,7 +73,7 @@ end
 
 --- The loss scale as a tensor that backward can start from.
 function Control:seed()
-  if not self.scaling then replay.before_launch(start_scaling, self) end
+  if not self.scaling then observer:before_launch(start_scaling, self) end
   return element(self, SCALE)
 end
 
@@ -83,7 +81,7 @@ local function make_held(self) self.held = core.zeros({1}, {device = self.vector
 
 -- Counts on the device how often the norm was above its limit.
 local function count_clipped(self, max_norm)
-  if not self.held then replay.before_launch(make_held, self) end
+  if not self.held then observer:before_launch(make_held, self) end
   local above = core.op.gt(element(self, NORM), self.half * (2 * max_norm))
   self.held:copy_(core.op.where(above, self.held + 1, self.held))
 end
@@ -97,7 +95,7 @@ function Control:decide(norm, how)
   })
   self.may_skip = norm ~= nil or how.common ~= nil
   if (how.max_norm or 0) > 0 then count_clipped(self, how.max_norm) end
-  replay.each_time(Control.decided, self)
+  observer:each_time(Control.decided, self)
 end
 
 --- Steps whose gradients were longer than max_norm. Waits for the device.
@@ -155,7 +153,7 @@ local function one_of(owner, loss)
 end
 
 local function backward(owner, loss, last)
-  observer.current:loss(owner, loss)
+  observer:loss(owner, loss)
   if not wants_scale(owner, loss) then
     owner.unscaled = true
     if last and dist.parallel then dist.parallel.begin(owner) end
@@ -177,9 +175,9 @@ end
 -- step
 --- follows, so ranks may begin to average what is complete.
 function Control.backward(owner, loss, last)
-  observer.current:phase("backward")
+  observer:phase("backward")
   backward(owner, loss, last)
-  observer.current:phase("forward") -- of the next part of the batch, if this is not the last one
+  observer:phase("forward") -- of the next part of the batch, if this is not the last one
 end
 
 return Control

@@ -1,12 +1,10 @@
 -- join.lua: several optimizers as one: each has its own parameters and settings, the step is common.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Control = require "optim.control"
 local check = require "check"
 local clip = require "optim.clip"
-local observer = require "observer"
-local replay = require "replay"
 local dist = require "dist"
 
 local Joined = {name = "optim.join"}
@@ -114,7 +112,7 @@ end
 
 --- The control that all of them share, made at first use: it holds the loss scale.
 function Joined:ensure_control()
-  if not self.control then replay.before_launch(make_control, self) end
+  if not self.control then observer:before_launch(make_control, self) end
   return self.control
 end
 
@@ -138,24 +136,24 @@ end
 
 function Joined:apply()
   if dist.parallel then dist.parallel.finish(self) end
-  observer.current:gradients(self)
+  observer:gradients(self)
   local common = self.scaled or self.guard or self.clip_norm > 0 -- guard: a step that is not finite is left out
   if common then
     self:ensure_control()
     core.no_grad(decide, self)
   end
   for _, opt in ipairs(self.optimizers) do opt:apply_with(common and self.control or nil) end
-  replay.each_time(count, self)
+  observer:each_time(count, self)
 end
 
 local function tell(self)
   core.step_end()
-  observer.current:step(self)
+  observer:step(self)
 end
 
 function Joined:step()
   self:apply()
-  replay.each_time(tell, self)
+  observer:each_time(tell, self)
 end
 
 --- As of any optimizer, see capl.optim.SGD: for sums of gradients, and for both at once.
@@ -165,7 +163,7 @@ function Joined:backward_step(loss)
   Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
   self:zero_grad()
-  replay.each_time(tell, self)
+  observer:each_time(tell, self)
 end
 
 --- {steps, optimizers = the state_dict of each, and after fp16: skipped, loss_scale, tracker, growths}

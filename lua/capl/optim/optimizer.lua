@@ -2,13 +2,11 @@
 --
 -- A subclass states its options, the op that does the arithmetic, and which state tensors a parameter has.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Control = require "optim.control"
 local check = require "check"
 local clip = require "optim.clip"
-local observer = require "observer"
-local replay = require "replay"
 local dist = require "dist"
 local parameters_of = require "parameters"
 local schedule = require "optim.schedule"
@@ -194,7 +192,7 @@ end
 
 --- The step control, made at first use.
 function Optimizer:ensure_control()
-  if not self.control then replay.before_launch(make_control, self) end
+  if not self.control then observer:before_launch(make_control, self) end
   return self.control
 end
 
@@ -221,12 +219,12 @@ local function batches_of(self, group, grads)
     local s = self.state[p]
     if grads[p] then
       s = state_of(self, p)
-      if control and not s.behind then replay.before_launch(comes, s, control) end
+      if control and not s.behind then observer:before_launch(comes, s, control) end
       local key = control and s.behind or s.step
       batches[key] = batches[key] or {}
       table.insert(batches[key], p)
     elseif s and s.behind then
-      replay.before_launch(goes, s, control)
+      observer:before_launch(goes, s, control)
     end
   end
   return batches
@@ -317,7 +315,7 @@ local function update(self, with)
   local grads, list = take_grads(self)
   if wants_control(self, with) then
     self:ensure_control()
-    replay.before_launch(write_rates, self)
+    observer:before_launch(write_rates, self)
   end
   if #list > 0 then
     local batches = {}
@@ -326,11 +324,11 @@ local function update(self, with)
       decide(self, list, with)
       update_groups(self, {grads, batches})
     else -- the numbers of the step are in its ops, so no device can repeat them
-      replay.before_launch(update_groups, self, {grads, batches})
+      observer:before_launch(update_groups, self, {grads, batches})
     end
   end
   for _, grad in ipairs(list) do grad:free() end
-  replay.each_time(count, self)
+  observer:each_time(count, self)
 end
 
 --- For optim.join: the arithmetic of a step that several optimizers make together; with: their common control, if any.
@@ -339,15 +337,15 @@ function Optimizer:apply_with(with) core.no_grad(update, self, with) end
 --- The arithmetic of a step alone: for loops over several optimizers, whose common step ends elsewhere.
 function Optimizer:apply()
   if dist.parallel then dist.parallel.finish(self) end
-  observer.current:gradients(self)
+  observer:gradients(self)
   self:apply_with(nil)
 end
 
 local function tell(self)
   core.step_end()
-  observer.current:step(self)
+  observer:step(self)
 end
-local function ended(self) replay.each_time(tell, self) end
+local function ended(self) observer:each_time(tell, self) end
 
 --- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.

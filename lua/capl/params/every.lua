@@ -3,11 +3,10 @@
 -- A recipe may give its own default by naming one in capl.params. They are settled in this order, before all others:
 -- {cuda = …, cpu = …} and "auto" of other settings depend on the device.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local dist = require "dist"
-local precision = require "precision"
 local monitor = require "train.callbacks.monitor"
 local output = require "output"
 local determinism = require "determinism"
@@ -29,7 +28,7 @@ local function apply_autotune(value)
   local asked = value
   if value == "true" or value == "false" then value = value == "true" end
   check.word(nil, "autotune", value, {"auto", true, false})
-  if precision.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
+  if observer.planned then return value == true, nil, asked == "auto" end -- a plan times nothing
   local on, why = determinism.autotune(value)
   return on, why, asked == "auto"
 end

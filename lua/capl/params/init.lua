@@ -1,6 +1,6 @@
 -- params: a recipe's settings: defaults, presets, --key=value, and where each value came from.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local auto = require "auto"
@@ -8,7 +8,6 @@ local check = require "check"
 local devices = require "devices"
 local docs = require "params.docs"
 local every = require "params.every"
-local observer = require "observer"
 local options = require "cli.options"
 local resume = require "train.resume"
 
@@ -123,7 +122,7 @@ end
 
 --- dashes: "--" for flags, else ""; before: what leads the message.
 local function unknown_key(key, keys, dashes, before, hint)
-  local recipe = observer.current.recipe
+  local recipe = observer.recipe
   local names = {unpack(keys)}
   if dashes ~= "" then names[#names + 1] = "ranks" end -- which capl takes out of the words before
   local near = core.nearest(key, names)
@@ -315,7 +314,7 @@ local function params(definition)
     core.fail("ranks is no setting of a recipe: capl takes --ranks=N and starts them before it runs; "
       .. "capl.distributed().size is their number")
   end
-  local run = Run.current()
+  local run = Run.of(observer)
   local named = definition
   definition = with_every(definition)
   local keys = docs.in_order(sorted_keys(definition), run.text)

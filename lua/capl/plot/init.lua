@@ -1,9 +1,8 @@
 -- plot: pictures as PNG files: line charts, and sheets of images with captions.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 
 local plot = {}
 
@@ -17,7 +16,7 @@ end
 
 -- Whether pictures are drawn: `capl check` has no pixels on its device meta, and neither it nor bench leaves files.
 local function draws()
-  local mode = observer.current.mode
+  local mode = observer.mode
   return mode ~= "check" and mode ~= "bench"
 end
 

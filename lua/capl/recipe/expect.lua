@@ -2,7 +2,7 @@
 --
 -- A run does not fail for a claim that it missed; `capl test` does (cli/test.lua).
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local claim = require "recipe.claim"
@@ -33,7 +33,7 @@ local of_data = {data = true, test_data = true, label = true, charset = true, le
 --      first step
 -- eg   capl.expect{exact = 0.96, chars = 0.99, within = "10 min"}
 function expect.add(table_given)
-  local run = Run.current()
+  local run = Run.of(observer)
   local claims = run.claims
   if run.steps > 0 then
     core.error{code = "state", message = "capl.expect after the first step: it must come before", path = false}

@@ -89,7 +89,8 @@ local function frame(n)
   core.sys.out(line(n, list[n]) .. "\n")
 end
 
-scope.own.where, scope.own.frame = where, frame
+scope.add("where", where)
+scope.add("frame", frame)
 
 local function take(new, at)
   list, current = new, at

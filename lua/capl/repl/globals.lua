@@ -46,7 +46,7 @@ eg    plot{1, 4, 9, 16}]]}
 -- too.
 function globals.open(environment)
   for name, entry in pairs(globals) do
-    if type(entry) == "table" then scope.own[name] = entry.fn end
+    if type(entry) == "table" then scope.add(name, entry.fn) end
   end
   local library = rawget(environment, "plot")
   if type(library) == "table" then

@@ -2,12 +2,11 @@
 -- engine/program/prompt/repl.c reads the lines; show.lua prints, complete.lua answers TAB, globals.lua has the prompt's
 -- own names.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local environment = require "cli.environment"
 local globals = require "repl.globals"
-local observer = require "observer"
 local scope = require "repl.scope"
 local session = require "repl.session"
 local term = require "repl.term"
@@ -15,7 +14,7 @@ local term = require "repl.term"
 local repl = {}
 
 -- the prompt itself, and no visitor of a run
-if getmetatable(observer.current) ~= Run then environment.read(Run.current()) end
+if getmetatable(observer) ~= Run then environment.read(Run.of(observer)) end
 
 local SLOW = 0.5 -- seconds from which on a line's time is told
 

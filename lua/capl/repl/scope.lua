@@ -31,6 +31,9 @@ end
 
 local names = setmetatable({}, {__index = lookup, __newindex = assign, __metatable = false})
 
+--- A name of the prompt's own.
+function scope.add(name, value) scope.own[name] = value end
+
 --- Lets the names of a frame be in force; nil: of none.
 function scope.use(of) frame = of end
 

@@ -5,13 +5,12 @@
 -- a coroutine, the order is carried out by every rank at the same step, and the line goes on with what came of it. Time
 -- for which a run is held does not count.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local sync = require "dist.sync"
 local check = require "check"
 local loops = require "run.loops"
 local process = require "run.process"
-local replay = require "replay"
 
 local attach = {
   -- function() -> {repl =, strict =, frames =, scope =, term =}: the prompt that a client gets, of the program
@@ -177,7 +176,7 @@ local function open(loop)
   if not hello then return nil end
   local self = setmetatable({hello = sound_hello(hello), loop = loop}, Visit)
   local scope = attach.prompt().scope
-  for name, fn in pairs(words) do scope.own[name] = fn end
+  for name, fn in pairs(words) do scope.add(name, fn) end
   sys.attach_answer("h", ("%s (process %d) is held at %s"):format(loop.run.path or loop.run.recipe, process.this().pid,
     loop:line()))
   if sync.world() then
@@ -271,7 +270,7 @@ function attach.point(loop)
   return hold_now(loop)
 end
 
-sync.wants_visit = function()
+observer.wants_visit = function()
   if not sys.attach_wanted then return nil end
   if left then return sys.attach_hurried() or nil end
   return sys.attach_wanted() or nil
@@ -296,7 +295,7 @@ end
 function attach.listen(run, prompt, here)
   attach.prompt, attach.here = prompt, here
   run:on("step", function()
-    if run.fits == 0 and not run.checkpoint then replay.before_launch(own_point, run) end
+    if run.fits == 0 and not run.checkpoint then observer:before_launch(own_point, run) end
   end)
   run:on("settings", function() attach.describe(run) end)
 end

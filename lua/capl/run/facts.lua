@@ -1,6 +1,6 @@
 -- facts.lua: what a run is made of, for settings.json: version, command, data with their hashes, model, machine.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local sync = require "dist.sync"
 
@@ -16,7 +16,7 @@ end
 function facts.machine()
   local device = core.device()
   local world = sync.world()
-  return {ranks = world and world.size, hosts = world and sync.hosts,
+  return {ranks = world and world.size, hosts = world and observer.hosts,
     device = device, backend = core.device_info(device).description, processor = processor(),
     processors = core.sys.cpus(), threads = core.sys.threads(), assume = core.assume()}
 end

@@ -3,12 +3,11 @@
 -- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders tell it what
 -- they do by the methods of observer.lua. docs/contract.md states when a step and an epoch end.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Features = require "run.features"
 local dist = require "dist"
 local facts = require "run.facts"
-local observer = require "observer"
 local output = require "output"
 local own_kernels = require "run.own_kernels"
 local place = require "run.place"
@@ -21,7 +20,7 @@ local trees = require "run.trees"
 
 local SHOWN = 200 -- bytes of a setting's value that the header shows
 
-local Observer = observer.class
+local Observer = getmetatable(observer)
 
 -- Fields besides those of an observer. Unset: recipe (its path), text (of it), final_line and final_values (the last
 -- line, for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said),
@@ -466,12 +465,7 @@ function Run:finish()
   if self.final_line then output.final(self.final_line, self.final_values) end
 end
 
---- The run at work; where no program has begun one, as at the prompt and in a Lua that loaded the library as a module,
--- whoever
---- has observed so far becomes one.
-function Run.current()
-  local now = observer.current
-  return getmetatable(now) == Run and now or become_run(now)
-end
+--- The run of an observer, which becomes one if it is none yet.
+function Run.of(watching) return getmetatable(watching) == Run and watching or become_run(watching) end
 
 return Run

@@ -3,12 +3,11 @@
 -- Lines wait in memory for a second at most and are then appended whole, so that a killed run leaves files that can be
 -- read. A run that goes on from a checkpoint cuts what came after it: the files are those of a run never killed.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local csv = require "run.csv"
 local events = require "run.events"
-local observer = require "observer"
 local output = require "output"
 
 local Log = {}
@@ -34,7 +33,7 @@ local function new(opts)
     check.unknown("train.Log", "tensorboard", o.tensorboard, {"auto", "true", "false"})
   end
   -- files are written by real runs only
-  self.idle = observer.current.mode == "check" or observer.current.mode == "bench"
+  self.idle = observer.mode == "check" or observer.mode == "bench"
   if self.idle then return self end
   if o.tensorboard then self:open_events(o.tensorboard == true) end
   local made, why = core.sys.mkdir(o.folder)

@@ -2,7 +2,7 @@
 --
 -- What a reader of images has to know comes from the loaders of the run, so that a recipe cannot say it wrong.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local sync = require "dist.sync"
 local Run = require "run"
@@ -108,7 +108,7 @@ end
 --      the loaders say (charset, length, normalize …). docs/model-file.md lists them
 -- errs value: the meta data contradict the model; io: the folder cannot be written
 function modelfile.save(path, model, meta)
-  local run = Run.current()
+  local run = Run.of(observer)
   if run.mode ~= "run" or not sync.is_main() then return end
   sync.busy("saving a model", save, run, path, model, meta)
 end

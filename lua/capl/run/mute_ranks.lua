@@ -7,7 +7,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local output = require "output"
 
 local mute_ranks = {}
 
@@ -37,7 +36,7 @@ end
 
 --- From here on this process leaves files and lines to rank 0.
 function mute_ranks.begin(run)
-  output.silent = true
+  run.console.silent = true
   for _, names in ipairs(writers) do
     replace(names, function(write)
       return function(path, ...)

@@ -7,7 +7,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local sync = require "dist.sync"
 local precision = require "precision"
 
 local preflight = {}
@@ -259,7 +258,7 @@ function preflight.check(run)
   local own, hosts = own_facts(run), {}
   local all = world:gather(own)
   for i, one in ipairs(all) do hosts[i] = one.host end
-  sync.hosts = hosts
+  run.hosts = hosts
   preflight.compare(all, hosts)
   check_shards(all)
   run.preflight = core.no_grad(measure, world)

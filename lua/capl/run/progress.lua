@@ -3,7 +3,7 @@
 -- The loss is read only when it is shown, and without waiting: the line is drawn when the number has arrived, on a GPU
 -- a step or two later.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local sync = require "dist.sync"
@@ -26,10 +26,10 @@ end
 local function new(opts)
   opts = check.options("capl.progress", {{"steps", "number"}, {"every", "number"}}, opts)
   local now = core.clock()
-  local run = Run.current()
+  local run = Run.of(observer)
   local live = output.is_live() and not run.quiet
   local done, todo = "#", "."
-  if output.utf8 then done, todo = "━", "─" end
+  if observer.console.utf8 then done, todo = "━", "─" end
   return setmetatable({
     run = run, steps = opts.steps,
     every = opts.every or 5, live = live, step_number = 0, images = 0, position = 0, done = done, todo = todo,
@@ -161,7 +161,7 @@ end
 
 -- Shows them as the run speaks.
 function progress:show(f, ends)
-  if output.mode == "json" then
+  if observer.console.mode == "json" then
     if not self.run.quiet then output.object(object(f)) end
   elseif self.live and not ends then
     core.sys.bar(live_line(self, f))

@@ -5,15 +5,12 @@
 -- later, and their batches kept as long. What went wrong is then found by making the step again, with every op's result
 -- read: the weights are still those of before it.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local sync = require "dist.sync"
 local check = require "check"
 local forward = require "forward"
-local replay = require "replay"
 local labels = require "nn.labels"
-local observer = require "observer"
-local settings = require "nn.settings"
 
 local AHEAD = 2 -- steps of a GPU whose losses are on their way
 local NAMES = 5 -- samples that are named
@@ -31,15 +28,14 @@ local spec = {
 local function is_finite(x) return x == x and math.abs(x) < math.huge end
 
 local function listen(self)
-  local now = observer.current
   self.on_loss = function(opt, loss)
     if opt == self.optimizer and self.now then self:loss_made(loss) end
   end
   self.on_gradients = function(opt)
     if opt == self.optimizer and self.now then self:gradients_made() end
   end
-  now:on("loss", self.on_loss)
-  now:on("gradients", self.on_gradients)
+  observer:on("loss", self.on_loss)
+  observer:on("gradients", self.on_gradients)
 end
 
 --- Watches the steps of a loop for losses and gradients that are not finite; train.fit does it always.
@@ -78,7 +74,7 @@ end
 
 function Anomaly:loss_made(loss)
   if self.detect_anomaly then core.watch_finite("backward") end
-  self.now.later = not self.host or replay.before ~= nil -- a captured step is not read while it is made
+  self.now.later = not self.host or observer.put_before_launch ~= nil -- a captured step is not read while it is made
   if self.now.later then return end
   local value = loss:item()
   if not is_finite(value) then self:explain("the loss", value, self.now, loss) end
@@ -139,8 +135,8 @@ end
 
 function Anomaly:close()
   self:stop_watching()
-  observer.current:off("loss", self.on_loss)
-  observer.current:off("gradients", self.on_gradients)
+  observer:off("loss", self.on_loss)
+  observer:off("gradients", self.on_gradients)
   if self.device == "cuda" then self.optimizer.guard = nil end
 end
 
@@ -193,10 +189,10 @@ end
 
 -- Makes the step again with every result read -> the call from which it is not finite.
 function Anomaly:repeat_step(at)
-  local former = settings.recomputing
+  local former = observer.recomputing
   local seed, streams = core.rng()
   local unlabel = labels.begin(self.model)
-  settings.recomputing = true -- running statistics stay as they are
+  observer.recomputing = true -- running statistics stay as they are
   self.optimizer:zero_grad()
   core.rng(at.seed, at.streams)
   core.watch_finite("forward")
@@ -208,7 +204,7 @@ function Anomaly:repeat_step(at)
   end)
   core.watch_finite("off")
   core.rng(seed, streams)
-  settings.recomputing = former
+  observer.recomputing = former
   unlabel()
   local origin = ok and (core.origin(loss) or core.origin(nil, true)) or core.origin()
   self.optimizer:zero_grad()

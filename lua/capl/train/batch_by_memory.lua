@@ -4,10 +4,9 @@
 -- For recipes whose batch is part of the experiment (rates and results were found with it). batch = "auto" of a loader
 -- measures.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local precision = require "precision"
 
 local OP = "train.batch_by_memory"
 local GIB = 2 ^ 30
@@ -15,7 +14,7 @@ local SLACK = 1.1 -- a card sold as 40 GB tells of 39.4 GiB, one of 80 GB of 79.
 
 --- GiB of the GPU in use; where there is none, nil.
 local function gigabytes()
-  local planned = precision.planned and precision.planned.gigabytes
+  local planned = observer.planned and observer.planned.gigabytes
   if planned then return planned end
   local total = core.memory().card_total
   return total and total / GIB

@@ -4,7 +4,7 @@
 -- beside them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua. Saving changes
 -- nothing.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local dist = require "dist"
@@ -105,7 +105,7 @@ local function new(given)
   local options, objects = split(given)
   local o = check.options(OP, spec, options)
   local self = setmetatable({
-    run = Run.current(),
+    run = Run.of(observer),
     objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder,
     every = read_every(o.every), step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
   }, Checkpoint)

@@ -1,7 +1,7 @@
 -- cost.lua: what a run's own telling and writing cost: thread CPU time inside the calls of progress, time split, curve,
 -- record and monitor. Nothing here is loaded by a run; capl bench --logging switches it on.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local cost = {}
 
@@ -45,15 +45,10 @@ end
 
 --- Switches it on for the next train.fit.
 function cost.start()
-  local callbacks = require "train.callbacks"
-  local new = callbacks.new
-  callbacks.new = function(fit)
-    local made = new(fit)
-    fit.callbacks = made
+  observer:on("loop", function(fit)
     watch(fit)
     cost.process, cost.thread = core.cpu_clock(), core.thread_clock()
-    return made
-  end
+  end)
 end
 
 -- What the two clock calls of an account add to it.

@@ -2,7 +2,7 @@
 --
 -- Images are read again from the source by the numbers of the samples, so that an evaluation holds none of them.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local align = require "meter.align"
 local check = require "check"
@@ -256,7 +256,7 @@ function evaluation.save(meter)
   if type(meter) ~= "table" or not meter.result then
     check.fail("train.save_evaluation", "takes what train.evaluate returns")
   end
-  local run = Run.current()
+  local run = Run.of(observer)
   if run.mode == "run" then evaluation.write(meter, run:folder(), run:name()) end
 end
 

@@ -1,6 +1,6 @@
 -- fit.lua: train.fit{…}: the ready-made loop: steps, evaluations, the end. Its features are in callbacks/.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local sync = require "dist.sync"
@@ -29,6 +29,7 @@ local function new(run, o)
     record = record.open(run), eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
   self.callbacks = callbacks.new(self)
+  run:tell("loop", self)
   if not run.model then
     local text = o.train.charset and o.train.charset ~= ""
     run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length}
@@ -312,7 +313,7 @@ end
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the callbacks raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)
-  local run = Run.current()
+  local run = Run.of(observer)
   local o = options.read(given, run)
   run:fit(o)
   local self = new(run, o)

@@ -1,10 +1,9 @@
 -- folder.lua: the checkpoints of a run: runs/NAME/checkpoints/step-000150.capl: their names, which are kept, which is
 -- whole.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
-local observer = require "observer"
 local tree = require "train.tree"
 
 local folder = {}
@@ -93,11 +92,11 @@ function folder.newest(path)
     local file = folder.file(path, step)
     local ok, saved = pcall(folder.load, file)
     if ok then
-      if last then observer.current:print(("note: resuming from the previous one, %s"):format(file)) end
+      if last then observer:print(("note: resuming from the previous one, %s"):format(file)) end
       return saved, file
     end
     if not core.is_error(saved) or (saved.code ~= "format" and saved.code ~= "io") then error(saved, 0) end
-    observer.current:print("note: " .. saved.message)
+    observer:print("note: " .. saved.message)
     last = saved
   end
   error(last, 0)

@@ -1,8 +1,7 @@
 -- loaders.lua: loaders made of loaders: the first batches of each epoch, and a few samples held for good.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local observer = require "observer"
 local data = require "data"
 
 local loaders = {}
@@ -20,7 +19,7 @@ local function first_batches(inner, most, number, given)
   given.samples = 0
   return function()
     if left <= 0 then
-      if left == 0 then observer.current:epoch(inner, number) end
+      if left == 0 then observer:epoch(inner, number) end
       left = -1
       return nil
     end
@@ -130,12 +129,12 @@ function Held:epoch(number)
   return function()
     local batch = self.held[at.position + 1]
     if not batch then
-      if at.position == #self.held then observer.current:epoch(self, number) end
+      if at.position == #self.held then observer:epoch(self, number) end
       at.position = #self.held + 1
       return nil
     end
     at.position = at.position + 1
-    observer.current:batch(self, batch)
+    observer:batch(self, batch)
     return batch
   end
 end

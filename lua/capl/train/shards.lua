@@ -5,11 +5,10 @@
 -- what became of running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum
 -- meets the optimizer.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local dist = require "dist"
-local observer = require "observer"
 local parameters_of = require "parameters"
 local part_of = require "train.part"
 local determinism = require "determinism"
@@ -174,9 +173,9 @@ end
 --- The step itself: gradients, update, and they are forgotten -> the loss.
 function Shards:step(batches, fn)
   local loss = self:gradients(batches, fn)
-  if dist.parallel then dist.parallel.reduced = true end -- nobody is to reduce them again
+  observer.gradients_reduced = true
   local ok, err = pcall(self.optimizer.step, self.optimizer)
-  if dist.parallel then dist.parallel.reduced = false end
+  observer.gradients_reduced = false
   if not ok then error(err, 0) end
   self.optimizer:zero_grad()
   return loss
@@ -186,7 +185,7 @@ end
 
 --- --shards of the run, which is thereby used; nil = none.
 function Shards.setting()
-  local value = observer.current:take_setting("shards")
+  local value = observer:take_setting("shards")
   return value ~= 0 and value or nil
 end
 
@@ -245,7 +244,7 @@ local function of(optimizer, opts)
   local shards = o.shards or Shards.setting() or 0
   if self and self.count == shards then return self end
   if shards == 0 then check.fail(OP, "the number of shards is missing", "--shards=4 of the recipe, or {shards = 4}") end
-  local model = o.model or observer.current.model
+  local model = o.model or observer.model
   if not model then check.fail(OP, "no model is registered for its running statistics",
     "capl.model(net), or {model = net}") end
   made[optimizer] = Shards.new{op = OP, model = model, optimizer = optimizer, shards = shards}

@@ -1,9 +1,8 @@
 -- snapshot.lua: everything a few trial steps change, so that afterwards they never happened: weights, statistics,
 -- optimizer, random streams, and where the loader stands.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local observer = require "observer"
 local tensor = require "tensor"
 
 local Snapshot = {}
@@ -64,7 +63,7 @@ local function take(o)
   return setmetatable({
     o = o, weights = copy(o.model:state_dict()), counters = counters_of(o.model),
     optimizer = copy(o.optimizer:state_dict()), rates = rates_of(o.optimizer), seed = seed, streams = streams,
-    loader = o.train and o.train:state(), images = observer.current.step_images, epochs = observer.current.epochs,
+    loader = o.train and o.train:state(), images = observer.step_images, epochs = observer.epochs,
   }, Snapshot)
 end
 
@@ -85,7 +84,7 @@ end
 function Snapshot:restore()
   self:rewind()
   if self.loader then self.o.train:set_state(self.loader) end
-  observer.current.step_images, observer.current.epochs = self.images, self.epochs
+  observer.step_images, observer.epochs = self.images, self.epochs
   let_go(self.weights)
   let_go(self.optimizer)
 end

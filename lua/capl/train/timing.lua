@@ -5,9 +5,8 @@
 -- nobody waits. Between two batches the training waits for data (load); the share of it in which the loader's threads
 -- augment counts as augment. A step that a GPU replays as one graph has no parts: it counts as step.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
-local replay = require "replay"
 
 local Timing = {}
 Timing.__index = Timing
@@ -44,7 +43,7 @@ end
 
 --- Says that a phase of the step begins: "forward", "backward", "optimizer"; nil: the step has ended.
 function Timing:enter(phase)
-  if replay.again then return end -- being captured: a clock would be part of the recording
+  if observer.captured_work then return end -- being captured: a clock would be part of the recording
   if self.on_device then self:mark(phase) else self:change(phase) end
 end
 

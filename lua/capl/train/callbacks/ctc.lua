@@ -4,7 +4,8 @@
 -- Looks at points of the curve alone, where the losses of the step that just ended are read, and tells each reason
 -- once. A step that runs as a CUDA graph does not call the loss again, so nothing is told of it.
 -- SPDX-License-Identifier: Apache-2.0
-local settings = require "nn.settings"
+local _, observer = ...
+
 
 local NAMES = 5
 
@@ -21,7 +22,7 @@ Ctc.__index = Ctc
 local function new(fit) return setmetatable({fit = fit, told = {}, seen = {}, warnings = {}}, Ctc) end
 
 function Ctc:drop()
-  settings.on_ctc = nil
+  observer.on_ctc = nil
   for _, infeasible in ipairs(self.seen) do infeasible:free() end
   self.seen, self.due = {}, false
 end
@@ -30,7 +31,7 @@ function Ctc:before_step(batch)
   self:drop()
   if #self.told == #reasons then return end
   self.batches = batch[1] and batch or {batch}
-  settings.on_ctc = function(infeasible) table.insert(self.seen, infeasible:detach():keep()) end
+  observer.on_ctc = function(infeasible) table.insert(self.seen, infeasible:detach():keep()) end
 end
 
 function Ctc:point() self.due = true end

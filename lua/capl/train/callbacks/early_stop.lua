@@ -3,6 +3,8 @@
 --
 -- One stopper watches one series; two series (say with and without averages) take two stoppers.
 -- SPDX-License-Identifier: Apache-2.0
+local _, observer = ...
+
 local Run = require "run"
 local check = require "check"
 local metric = require "train.metric"
@@ -39,7 +41,7 @@ function EarlyStopping.new(opts)
   local o = check.options(OP, EarlyStopping.spec, opts)
   check_options(OP, o)
   local self = setmetatable({o = o, evaluations = 0, waited = 0}, EarlyStopping)
-  Run.current().features:add_own{name = OP, what = "evaluations watched", count = function()
+  Run.of(observer).features:add_own{name = OP, what = "evaluations watched", count = function()
     return self.evaluations end}
   return self
 end

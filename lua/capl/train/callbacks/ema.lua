@@ -4,7 +4,7 @@
 -- Batch norm's running statistics are averaged too, or they would belong to other weights than the averages. Whole
 -- numbers among the buffers stay the model's.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local check = require "check"
@@ -74,7 +74,8 @@ function EMA.new(model, opts)
   end)
   for dtype, list in pairs(self.together) do self.together[dtype] = inputs_of(list) end
   local counter = self.counter
-  Run.current().features:add_own{name = OP, what = "updates of the averages", count = function() return counter.n end}
+  Run.of(observer).features:add_own{name = OP, what = "updates of the averages",
+    count = function() return counter.n end}
   return self
 end
 

@@ -1,5 +1,7 @@
 -- freeze.lua: train.freeze, parameters that a step does not change, and the key freeze of train.fit.
 -- SPDX-License-Identifier: Apache-2.0
+local _, observer = ...
+
 local Run = require "run"
 local check = require "check"
 local classes = require "module_class"
@@ -51,7 +53,8 @@ local function freeze(model, what, opts)
     module.frozen = true
   end
   local count = self.count
-  Run.current().features:add_own{name = OP, what = "values that were not trained", count = function() return count end}
+  Run.of(observer).features:add_own{name = OP, what = "values that were not trained",
+    count = function() return count end}
   return self
 end
 

@@ -1,13 +1,11 @@
 -- initial_loss.lua: the first loss of a run beside what it should be, and parameters that were initialized several
 -- times.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local expected = require "nn.expected"
-local observer = require "observer"
 local parameter = require "nn.parameter"
-local settings = require "nn.settings"
 
 local OFF = 2 -- times more or less than expected is told
 
@@ -17,7 +15,7 @@ Watch.__index = Watch
 --- Begins to look at losses as they are computed; nothing is read before finish.
 local function begin()
   local self = setmetatable({seen = {}, known = {}}, Watch)
-  settings.on_loss = function(...) self:note(...) end
+  observer.on_loss_value = function(...) self:note(...) end
   return self
 end
 
@@ -68,7 +66,7 @@ end
 --- Ends it -> list of {loss = name of the function, value, expected, ratio, text, warning or nil}. Waits for the
 -- device.
 function Watch:finish()
-  settings.on_loss = nil
+  observer.on_loss_value = nil
   local out = {}
   for i, seen in ipairs(self.seen) do out[i] = judge(seen) end
   self.seen = {}
@@ -97,7 +95,7 @@ local function initial_loss(fn, ...)
   local function finish(ok, ...)
     local findings = watch:finish()
     if not ok then error((...), 0) end
-    for _, line in ipairs(lines_of(findings)) do observer.current:print(line) end
+    for _, line in ipairs(lines_of(findings)) do observer:print(line) end
     return findings, ...
   end
   return finish(pcall(fn, ...))

@@ -1,6 +1,6 @@
 -- weights.lua: train.load_weights, weights of another model by their names, and the key init_from of train.fit.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local Run = require "run"
 local check = require "check"
@@ -186,7 +186,7 @@ local function load_weights(model, path, opts)
   report.file, report.prefix = file, prefix
   check_enough(report, o.strict)
   take(model, own, given, report)
-  local run = Run.current()
+  local run = Run.of(observer)
   if not o.quiet then
     for _, line in ipairs(short_lines(report)) do run:print(line) end
   end
