@@ -3,8 +3,8 @@
 **
 ** A leaf's gradient is a view of its piece in the leaf's own memory order, so nothing is copied when a piece travels,
 ** and the optimiser reads the mean where it arrives. Behind the gradients a piece has one number per leaf: 1 where this
-** rank had a gradient. Its mean tells a rank without one whether another had one; ranks that have all never read it.
-** Pieces are sent in their order whatever is complete first: every rank has to make the same calls.
+** rank had a gradient. Its mean shows a rank without one whether another had one; ranks that have all gradients never
+** read it. Pieces are sent in their order whatever is complete first: every rank has to make the same calls.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct capl_buckets {
   piece *pieces;
   int *order;
   int n, n_pieces, n_order, next; /* next: the piece that is sent next */
-  bool open, watching;            /* open: begun, not finished; watching: a backward pass may tell of leaves */
+  bool open, watching;            /* open: begun, not finished; watching: a backward pass reports finished leaves */
   uint64_t sent, early;
 };
 

@@ -111,7 +111,7 @@ static capl_status wait_for(capl_world *w, int64_t ticket, uint64_t number)
 {
   double start = clock_now();
   capl_status status = w->collectives.table->wait(w->collectives.state, ticket);
-  watch_end(w, number);
+  watchdog_end(w, number);
   w->waited += clock_now() - start;
   return status;
 }
@@ -126,7 +126,7 @@ static void begin_with(capl_world *w, const char *name, size_t bytes, int peer)
 {
   w->calls++;
   w->bytes += bytes;
-  watch_begin(w, name, w->calls, bytes, peer);
+  watchdog_begin(w, name, w->calls, bytes, peer);
 }
 
 static void begin(capl_world *w, const char *name, size_t bytes) { begin_with(w, name, bytes, -1); }
@@ -136,9 +136,9 @@ static capl_status queued(capl_world *w, capl_status status, int64_t ticket, cap
                           capl_work **out)
 {
   uint64_t number = w->calls;
-  if (status != CAPL_OK) return watch_end(w, number), status;
+  if (status != CAPL_OK) return watchdog_end(w, number), status;
   w->last_ticket = ticket;
-  watch_ticket(w, number, ticket);
+  watchdog_ticket(w, number, ticket);
   if (!out) return wait_for(w, ticket, number);
   capl_work *work = take_work(w);
   if (!work) return wait_for(w, ticket, number);
@@ -280,10 +280,10 @@ capl_status capl_barrier(capl_world *w)
   capl_status status = w->last_ticket ? w->collectives.table->wait(w->collectives.state, w->last_ticket) : CAPL_OK;
   if (status == CAPL_OK && w->collectives.table->device_memory && w->device->backend->sync)
     status = w->device->backend->sync();
-  if (status == CAPL_OK) status = capl_world_tell(w, "", 0, &all);
+  if (status == CAPL_OK) status = capl_world_all_gather_bytes(w, "", 0, &all);
   if (status == CAPL_OK) capl_messages_free(&all);
   w->waited += clock_now() - start;
-  watch_end(w, number);
+  watchdog_end(w, number);
   return status;
 }
 

@@ -1,5 +1,5 @@
-/* connect.c -- the star of this launch: over sockets that were there before the fork, to a port that the launcher
-** names, or at an address that rank 0 tells through MPI.
+/* connect.c -- opens the control channel of this launch: over inherited sockets, at the launcher's port, or at an
+** address that rank 0 sends through MPI.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdio.h>
@@ -10,9 +10,9 @@
 #include "dist/watchdog.h"
 #include "dist/world.h"
 
-static star_options options_of(capl_world *w)
+static control_options options_of(capl_world *w)
 {
-  return (star_options){.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watch = w->watch,
+  return (control_options){.rank = w->place.rank, .size = w->place.size, .host = w->place.host, .watchdog = w->watchdog,
                         .one_host = w->place.local_size >= w->place.size};
 }
 
@@ -27,7 +27,7 @@ static capl_status read_sockets(const char *text, int n, int *sockets)
     long fd = at ? strtol(at, &end, 10) : -1;
     bool last = i == n - 1;
     if (!at || end == at || fd < 0 || fd > 1 << 20 || *end != (last ? '\0' : ','))
-      return CAPL_FAIL(CAPL_EVALUE, "CAPL_STAR is '%s', not the numbers of %d sockets", text ? text : "", n);
+      return CAPL_FAIL(CAPL_EVALUE, "CAPL_CONTROL_SOCKETS is '%s', not the numbers of %d sockets", text ? text : "", n);
     sockets[i] = (int)fd;
     at = end + 1;
   }
@@ -37,10 +37,10 @@ static capl_status read_sockets(const char *text, int n, int *sockets)
 static capl_status open_inherited(capl_world *w)
 {
   int n = w->place.rank ? 1 : w->place.size - 1, *sockets = calloc((size_t)n, sizeof *sockets);
-  star_options o = options_of(w);
+  control_options o = options_of(w);
   if (!sockets) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d sockets", n);
-  capl_status status = read_sockets(getenv("CAPL_STAR"), n, sockets);
-  if (status == CAPL_OK) status = star_open_sockets(&o, sockets, &w->star);
+  capl_status status = read_sockets(getenv("CAPL_CONTROL_SOCKETS"), n, sockets);
+  if (status == CAPL_OK) status = control_open_sockets(&o, sockets, &w->control);
   free(sockets);
   return status;
 }
@@ -58,54 +58,54 @@ static int port_of(const char *text)
 
 static capl_status open_named(capl_world *w)
 {
-  star_options o = options_of(w);
+  control_options o = options_of(w);
   const char *own = getenv("CAPL_JOB_KEY"), *address = getenv("MASTER_ADDR");
   o.secret = own && *own ? own : getenv("TORCHELASTIC_RUN_ID");
   int port = port_of(getenv("MASTER_PORT"));
   o.one_host = o.one_host && getenv("LOCAL_WORLD_SIZE"); /* else ranks guess, and each another way */
-  if (!o.one_host) return star_open_tcp(&o, address ? address : "", port, &w->star);
+  if (!o.one_host) return control_open_tcp(&o, address ? address : "", port, &w->control);
   char name[16];
   snprintf(name, sizeof name, "%d", port);
-  return star_open_local(&o, name, &w->star);
+  return control_open_local(&o, name, &w->control);
 }
 
 /* ---- mpirun ------------------------------------------------------------------------------------- */
 
 /* Where rank 0 listens, on every rank; empty when it cannot. */
-static capl_status tell_where(capl_world *w, char where[STAR_WHERE])
+static capl_status share_address(capl_world *w, char where[CONTROL_ADDRESS])
 {
   int64_t ticket;
-  CAPL_TRY(w->mpi.table->broadcast(w->mpi.state, where, STAR_WHERE, 0, &ticket));
+  CAPL_TRY(w->mpi.table->broadcast(w->mpi.state, where, CONTROL_ADDRESS, 0, &ticket));
   return w->mpi.table->wait(w->mpi.state, ticket);
 }
 
 static capl_status open_host(capl_world *w)
 {
-  star_options o = options_of(w);
-  char where[STAR_WHERE] = "";
-  star_door *door = NULL;
-  capl_status listening = star_listen(o.one_host, where, &door);
+  control_options o = options_of(w);
+  char where[CONTROL_ADDRESS] = "";
+  control_listener *listener = NULL;
+  capl_status listening = control_listen(o.one_host, where, &listener);
   if (listening != CAPL_OK) {
     capl_error why = *capl_error_last();
     memset(where, 0, sizeof where);
-    tell_where(w, where);
+    share_address(w, where);
     return CAPL_FAIL(listening, "%s", why.message);
   }
-  CAPL_TRY(tell_where(w, where));
-  return star_accept(door, &o, &w->star);
+  CAPL_TRY(share_address(w, where));
+  return control_accept(listener, &o, &w->control);
 }
 
 static capl_status open_guest(capl_world *w)
 {
-  star_options o = options_of(w);
-  char where[STAR_WHERE] = "";
-  CAPL_TRY(tell_where(w, where));
+  control_options o = options_of(w);
+  char where[CONTROL_ADDRESS] = "";
+  CAPL_TRY(share_address(w, where));
   if (!*where) return CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen for the other ranks; its output contains the reason");
-  where[STAR_WHERE - 1] = '\0';
-  return star_connect(&o, where, &w->star);
+  where[CONTROL_ADDRESS - 1] = '\0';
+  return control_connect(&o, where, &w->control);
 }
 
-static capl_status open_star(capl_world *w)
+static capl_status open_control(capl_world *w)
 {
   switch (w->place.launch) {
     case CAPL_LAUNCH_LOCAL: return open_inherited(w);
@@ -116,7 +116,8 @@ static capl_status open_star(capl_world *w)
 
 capl_status world_connect(capl_world *w)
 {
-  CAPL_TRY(open_star(w));
-  for (int r = 0; r < w->place.size; r++) snprintf(w->hosts[r], CAPL_HOST_NAME, "%s", star_member(w->star, r)->host);
+  CAPL_TRY(open_control(w));
+  for (int r = 0; r < w->place.size; r++) snprintf(w->hosts[r], CAPL_HOST_NAME, "%s",
+                                                   control_member(w->control, r)->host);
   return CAPL_OK;
 }

@@ -1,4 +1,4 @@
-/* hooks.c -- a world's calls, as the star and the watchdog see them.
+/* hooks.c -- connects the calls of a world to the watchdog and the control channel.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdlib.h>
@@ -10,19 +10,20 @@
 
 /* ---- collectives, called by collectives.c ---------------------------------------------------------- */
 
-void watch_begin(capl_world *w, const char *name, uint64_t number, uint64_t bytes, int peer)
+void watchdog_begin(capl_world *w, const char *name, uint64_t number, uint64_t bytes, int peer)
 {
   (void)number; /* the watchdog counts the same calls */
-  watch_queue(w->watch, name, (size_t)bytes, peer);
+  watchdog_queue(w->watchdog, name, (size_t)bytes, peer);
 }
 
-void watch_ticket(capl_world *w, uint64_t number, int64_t ticket) { watch_set_ticket(w->watch, number, ticket); }
+void watchdog_ticket(capl_world *w, uint64_t number, int64_t ticket) { watchdog_set_ticket(w->watchdog, number,
+                                                            ticket); }
 
-/* What a GPU waits for its processor does not: when that is done, the library has to be asked. */
-void watch_end(capl_world *w, uint64_t number)
+/* A GPU's wait does not block the host: the library is queried for completion instead. */
+void watchdog_end(capl_world *w, uint64_t number)
 {
   if (w->collectives.table && w->collectives.table->device_memory) return;
-  watch_finish(w->watch, number);
+  watchdog_finish(w->watchdog, number);
 }
 
 static bool is_done(void *user, int64_t ticket)
@@ -32,12 +33,12 @@ static bool is_done(void *user, int64_t ticket)
   return w->collectives.table->done(w->collectives.state, ticket, &done) == CAPL_OK && done;
 }
 
-void watch_library(capl_world *w, bool open) { watch_ask(w->watch, open ? is_done : NULL, w); }
+void watchdog_library(capl_world *w, bool open) { watchdog_set_query(w->watchdog, open ? is_done : NULL, w); }
 
 /* ---- dist.h ------------------------------------------------------------------------------------- */
 
-/* Alone, or where nothing is computed and so nobody was joined: everybody would say the same. */
-static capl_status tell_self(const capl_world *w, const void *mine, size_t len, capl_messages *all)
+/* In a world of one, or where nothing is computed and no rank was joined: every rank would send the same. */
+static capl_status gather_alone(const capl_world *w, const void *mine, size_t len, capl_messages *all)
 {
   size_t n = (size_t)w->place.size;
   *all = (capl_messages){.count = w->place.size, .data = calloc(n, sizeof *all->data),
@@ -54,18 +55,18 @@ static capl_status tell_self(const capl_world *w, const void *mine, size_t len, 
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for a message");
 }
 
-capl_status capl_world_tell(capl_world *w, const void *mine, size_t len, capl_messages *all)
+capl_status capl_world_all_gather_bytes(capl_world *w, const void *mine, size_t len, capl_messages *all)
 {
   *all = (capl_messages){0};
-  return w->star ? star_tell(w->star, mine, len, all) : tell_self(w, mine, len, all);
+  return w->control ? control_all_gather(w->control, mine, len, all) : gather_alone(w, mine, len, all);
 }
 
-void capl_world_step(capl_world *w, int64_t step) { watch_set_step(w->watch, step); }
-void capl_world_watchdog(capl_world *w, double seconds) { watch_set_seconds(w->watch, seconds); }
-void capl_world_hold(capl_world *w, const char *reason) { watch_set_hold(w->watch, reason); }
+void capl_world_step(capl_world *w, int64_t step) { watchdog_set_step(w->watchdog, step); }
+void capl_world_watchdog(capl_world *w, double seconds) { watchdog_set_seconds(w->watchdog, seconds); }
+void capl_world_hold(capl_world *w, const char *reason) { watchdog_set_hold(w->watchdog, reason); }
 
 bool capl_world_fail(int status, const char *message)
 {
   capl_world *w = capl_world_get();
-  return !w || !w->star || star_fail(w->star, status, message);
+  return !w || !w->control || control_fail(w->control, status, message);
 }

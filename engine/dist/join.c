@@ -1,6 +1,6 @@
-/* join.c -- how the ranks of a star find each other: sockets with a greeting on both sides.
+/* join.c -- how the ranks of a control channel find each other: sockets with a greeting on both sides.
 **
-** Rank 0 of several hosts may be reachable by any network of its host, so its door is open to all of them; that of one
+** Rank 0 of several hosts may be reachable by any network of its host, so it listens on all of them; that of one
 ** host is open there alone. Whoever comes has to say the job's secret in a greeting of fixed size. Strangers, greetings
 ** that never end and ranks that come twice are turned away without the others waiting for them.
 ** SPDX-License-Identifier: Apache-2.0
@@ -27,7 +27,7 @@
 #include "base/text.h"
 #include "capl/capl.h"
 
-enum { GUESTS = 256, GREETING_S = 5, VERSION = 24 };
+enum { CLIENTS = 256, GREETING_S = 5, VERSION = 24 };
 
 typedef struct {
   unsigned char secret[JOIN_SECRET];
@@ -45,7 +45,7 @@ static int wait_ms(double deadline)
 
 static void greeting_make(const join_options *o, greeting *g)
 {
-  *g = (greeting){.rank = o->rank, .size = o->size, .process = (int32_t)getpid(), .bytes = sizeof(watch_status)};
+  *g = (greeting){.rank = o->rank, .size = o->size, .process = (int32_t)getpid(), .bytes = sizeof(watchdog_status)};
   memcpy(g->secret, o->secret, JOIN_SECRET);
   snprintf(g->version, sizeof g->version, "%s", capl_version());
   snprintf(g->host, sizeof g->host, "%s", o->host);
@@ -64,30 +64,30 @@ static bool same_secret(const unsigned char *a, const unsigned char *b)
 typedef struct {
   const join_options *o;
   wire *links;
-  watch_member *members;
+  rank_identity *members;
   int joined;
-  wire guests[GUESTS]; /* who has come and not been greeted yet */
-  double since[GUESTS];
-} party;
+  wire clients[CLIENTS]; /* connected, greeting not read yet */
+  double since[CLIENTS];
+} server_state;
 
-/* Where there is no room, who has been silent for the longest time makes it: a rank greets at once, and strangers
-** cannot keep it out. */
-static void guest_add(party *p, int fd)
+/* Without a free slot, the connection that has been silent longest is dropped: a rank greets at once, so unrelated
+** connections cannot block it. */
+static void client_add(server_state *p, int fd)
 {
   int at = 0;
-  for (int i = 0; i < GUESTS && p->guests[at].fd >= 0; i++)
-    if (p->guests[i].fd < 0 || p->since[i] < p->since[at]) at = i;
-  wire_close(&p->guests[at]);
-  wire_open(&p->guests[at], fd, sizeof(greeting));
+  for (int i = 0; i < CLIENTS && p->clients[at].fd >= 0; i++)
+    if (p->clients[i].fd < 0 || p->since[i] < p->since[at]) at = i;
+  wire_close(&p->clients[at]);
+  wire_open(&p->clients[at], fd, sizeof(greeting));
   p->since[at] = clock_now();
 }
 
-/* What makes a known rank impossible; strangers are turned away in silence. */
-static capl_status greeting_check(party *p, const greeting *g, bool *ours)
+/* Errors of a rank of this job; other connections are closed silently. */
+static capl_status greeting_check(server_state *p, const greeting *g, bool *ours)
 {
   *ours = same_secret(g->secret, p->o->secret) && memchr(g->host, 0, sizeof g->host) && memchr(g->version, 0, VERSION);
   if (!*ours) return CAPL_OK;
-  if (strcmp(g->version, capl_version()) != 0 || g->bytes != sizeof(watch_status)) {
+  if (strcmp(g->version, capl_version()) != 0 || g->bytes != sizeof(watchdog_status)) {
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "rank %d (host %s) runs capl %s, rank 0 capl %s", g->rank, g->host, g->version,
                      capl_version());
   }
@@ -102,11 +102,11 @@ static capl_status greeting_check(party *p, const greeting *g, bool *ours)
   return CAPL_OK;
 }
 
-static capl_status guest_read(party *p, wire *guest)
+static capl_status client_read(server_state *p, wire *client)
 {
-  bool open = wire_receive(guest);
+  bool open = wire_receive(client);
   wire_frame f;
-  int got = wire_next(guest, &f);
+  int got = wire_next(client, &f);
   if (got == 0 && open) return CAPL_OK;
   greeting g;
   bool ours = got == 1 && f.kind == WIRE_HELLO && f.len == sizeof g;
@@ -115,26 +115,27 @@ static capl_status guest_read(party *p, wire *guest)
     memcpy(&g, f.data, sizeof g);
     status = greeting_check(p, &g, &ours);
   }
-  if (!ours || status != CAPL_OK) return wire_close(guest), status;
-  wire_took(guest, &f);
-  p->links[g.rank] = *guest;
-  *guest = (wire){.fd = -1};
+  if (!ours || status != CAPL_OK) return wire_close(client), status;
+  wire_took(client, &f);
+  p->links[g.rank] = *client;
+  *client = (wire){.fd = -1};
   memcpy(p->members[g.rank].host, g.host, sizeof g.host);
   p->members[g.rank].process = g.process;
   p->joined++;
   return CAPL_OK;
 }
 
-/* Lists the door and who is there: poll takes no more entries than this process may have descriptors. -> how many. */
-static int party_polls(party *p, int door, struct pollfd *polls, wire **whose)
+/* Lists the listener and the clients: poll takes no more entries than this process may have descriptors. -> how many.
+** */
+static int server_polls(server_state *p, int listener, struct pollfd *polls, wire **whose)
 {
   int n = 0;
-  polls[n++] = (struct pollfd){.fd = door, .events = POLLIN};
-  for (int i = 0; i < GUESTS; i++) {
-    if (p->guests[i].fd >= 0 && door >= 0 && clock_now() - p->since[i] > GREETING_S) wire_close(&p->guests[i]);
-    if (p->guests[i].fd < 0) continue;
-    whose[n] = &p->guests[i];
-    polls[n++] = (struct pollfd){.fd = p->guests[i].fd, .events = POLLIN};
+  polls[n++] = (struct pollfd){.fd = listener, .events = POLLIN};
+  for (int i = 0; i < CLIENTS; i++) {
+    if (p->clients[i].fd >= 0 && listener >= 0 && clock_now() - p->since[i] > GREETING_S) wire_close(&p->clients[i]);
+    if (p->clients[i].fd < 0) continue;
+    whose[n] = &p->clients[i];
+    polls[n++] = (struct pollfd){.fd = p->clients[i].fd, .events = POLLIN};
   }
   return n;
 }
@@ -146,33 +147,33 @@ bool join_same_user(int fd)
   return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 && peer.uid == geteuid();
 }
 
-static capl_status guest_accept(party *p, int door)
+static capl_status client_accept(server_state *p, int listener)
 {
-  int fd = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+  int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
   if (fd < 0 && (errno == EMFILE || errno == ENFILE))
     return CAPL_FAIL(CAPL_EIO, "rank 0 cannot let the other ranks in: %s", capl_errno_text(errno));
-  if (fd < 0) return CAPL_OK; /* who knocked is gone */
+  if (fd < 0) return CAPL_OK; /* the client is gone */
   if (p->o->same_user && !join_same_user(fd)) return close(fd), CAPL_OK;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
-  guest_add(p, fd);
+  client_add(p, fd);
   return CAPL_OK;
 }
 
-/* One round of waiting: new guests, and what the others say. */
-static capl_status party_wait(party *p, int door, double deadline)
+/* One round of waiting: new connections and greetings. */
+static capl_status server_wait(server_state *p, int listener, double deadline)
 {
-  struct pollfd polls[GUESTS + 1];
-  wire *whose[GUESTS + 1];
-  int n = party_polls(p, door, polls, whose), ready = poll(polls, (nfds_t)n, wait_ms(deadline));
+  struct pollfd polls[CLIENTS + 1];
+  wire *whose[CLIENTS + 1];
+  int n = server_polls(p, listener, polls, whose), ready = poll(polls, (nfds_t)n, wait_ms(deadline));
   if (ready < 0 && errno != EINTR)
     return CAPL_FAIL(CAPL_EIO, "rank 0 cannot wait for the other ranks: %s", capl_errno_text(errno));
   if (ready <= 0) return CAPL_OK;
   for (int i = 1; i < n; i++)
-    if (polls[i].revents) CAPL_TRY(guest_read(p, whose[i]));
-  return polls[0].revents ? guest_accept(p, door) : CAPL_OK;
+    if (polls[i].revents) CAPL_TRY(client_read(p, whose[i]));
+  return polls[0].revents ? client_accept(p, listener) : CAPL_OK;
 }
 
-static capl_status missing(const party *p)
+static capl_status missing(const server_state *p)
 {
   char list[160] = "";
   size_t at = 0;
@@ -191,26 +192,26 @@ static capl_status missing(const party *p)
   return CAPL_EIO;
 }
 
-static capl_status party_hold(party *p, int door)
+static capl_status server_run(server_state *p, int listener)
 {
   double deadline = clock_now() + p->o->seconds;
   while (p->joined < p->o->size - 1) {
     if (clock_now() > deadline) return missing(p);
-    CAPL_TRY(party_wait(p, door, deadline));
+    CAPL_TRY(server_wait(p, listener, deadline));
   }
   return CAPL_OK;
 }
 
-capl_status join_host(const join_options *o, int door, const int *sockets, wire *links, watch_member *members)
+capl_status join_server(const join_options *o, int listener, const int *sockets, wire *links, rank_identity *members)
 {
-  party p = {.o = o, .links = links, .members = members};
-  for (int i = 0; i < GUESTS; i++) p.guests[i].fd = -1;
+  server_state p = {.o = o, .links = links, .members = members};
+  for (int i = 0; i < CLIENTS; i++) p.clients[i].fd = -1;
   for (int r = 0; r < o->size; r++) links[r] = (wire){.fd = -1};
   snprintf(members[0].host, sizeof members[0].host, "%s", o->host);
   members[0].process = (int32_t)getpid();
-  for (int r = 1; sockets && r < o->size; r++) guest_add(&p, sockets[r - 1]);
-  capl_status status = party_hold(&p, door);
-  for (int i = 0; i < GUESTS; i++) wire_close(&p.guests[i]);
+  for (int r = 1; sockets && r < o->size; r++) client_add(&p, sockets[r - 1]);
+  capl_status status = server_run(&p, listener);
+  for (int i = 0; i < CLIENTS; i++) wire_close(&p.clients[i]);
   for (int r = 1; r < o->size; r++) {
     if (status != CAPL_OK) wire_close(&links[r]);
     else wire_put(&links[r], WIRE_MEMBERS, members, sizeof *members * (size_t)o->size, NULL, 0);
@@ -220,7 +221,7 @@ capl_status join_host(const join_options *o, int door, const int *sockets, wire 
 
 /* ---- the others ------------------------------------------------------------------------------- */
 
-static capl_status members_take(const join_options *o, const wire_frame *f, watch_member *members)
+static capl_status members_take(const join_options *o, const wire_frame *f, rank_identity *members)
 {
   size_t bytes = sizeof *members * (size_t)o->size;
   if (f->kind != WIRE_MEMBERS || f->len != bytes) return CAPL_FAIL(CAPL_EIO,
@@ -230,7 +231,7 @@ static capl_status members_take(const join_options *o, const wire_frame *f, watc
   return CAPL_OK;
 }
 
-capl_status join_guest(const join_options *o, wire *link, watch_member *members, double deadline)
+capl_status join_client(const join_options *o, wire *link, rank_identity *members, double deadline)
 {
   greeting g;
   greeting_make(o, &g);

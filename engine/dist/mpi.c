@@ -38,7 +38,7 @@ typedef struct {
   entry queue[QUEUE];
   int64_t last, done; /* tickets given, tickets finished */
   bool closing;
-  failure failures[FAILURES]; /* the last ones: who waits for one of these tickets is told */
+  failure failures[FAILURES]; /* the last ones: returned to waits for their tickets */
   int n_failures;
   bool open; /* MPI is */
   double busy;
@@ -98,7 +98,7 @@ static void *thread_main(void *arg)
 /* ---- opening and closing ------------------------------------------------------------------------ */
 
 /* Ranks of one host read each other's memory where the kernel lets them. Containers often forbid it, and MPI then fails
-** in the middle of a transfer: it is told beforehand. */
+** in the middle of a transfer: it is signalled beforehand. */
 static bool may_read_memory(void)
 {
   char from = 1, to = 0;
@@ -116,7 +116,7 @@ static void stay_on_host(const capl_place *place)
 static void set_environment(void)
 {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0); /* ranks may share a processor */
-  setenv("OMPI_MCA_opal_signal", "", 0);           /* who dies by a signal is told of in one line, not in thirty */
+  setenv("OMPI_MCA_opal_signal", "", 0);           /* one line for a rank that dies by a signal, not thirty */
   if (may_read_memory()) return;
   setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0); /* Open MPI 4 */
   setenv("OMPI_MCA_smsc", "^cma", 0);                            /* Open MPI 5 */
@@ -169,7 +169,7 @@ static void close_mpi(void *state)
   free(s);
 }
 
-/* MPI belongs to its thread: this one only tells it. The process ends next, and mpirun then ends the others. */
+/* MPI belongs to its thread: this one only signals it. The process ends next, and mpirun then ends the others. */
 static void abort_mpi(void *state)
 {
   (void)state;

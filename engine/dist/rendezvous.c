@@ -1,5 +1,5 @@
-/* rendezvous.c -- opening a star: over sockets that were inherited, at an address all ranks know, or at one that rank 0
-** tells. SPDX-License-Identifier: Apache-2.0
+/* rendezvous.c -- opens the control channel: over inherited sockets, at an address all ranks know, or at one that rank
+** 0 sends. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -28,12 +28,12 @@
 
 static const double JOIN_S = 60, TRY_S = 3, PAUSE_MS = 100;
 
-struct star_door {
+struct control_listener {
   int fd;
   unsigned char secret[JOIN_SECRET];
 };
 
-/* As many bytes of a text of any length. */
+/* Hashes a text of any length. */
 static void secret_of(const char *text, unsigned char secret[JOIN_SECRET])
 {
   SHA2_CTX hash;
@@ -44,7 +44,7 @@ static void secret_of(const char *text, unsigned char secret[JOIN_SECRET])
   memcpy(secret, digest, JOIN_SECRET);
 }
 
-static join_options join_of(const star_options *o)
+static join_options join_of(const control_options *o)
 {
   join_options j = {.rank = o->rank, .size = o->size, .host = o->host, .seconds = o->seconds > 0 ? o->seconds : JOIN_S};
   secret_of(o->secret, j.secret);
@@ -53,34 +53,35 @@ static join_options join_of(const star_options *o)
 
 /* ---- both ends -------------------------------------------------------------------------------- */
 
-static capl_status host_open(const star_options *options, const join_options *o, int door, const int *sockets,
-                             star **out)
+static capl_status server_open(const control_options *options, const join_options *o, int listener, const int *sockets,
+                             control **out)
 {
   wire *links = calloc((size_t)o->size, sizeof *links);
-  watch_member *members = calloc((size_t)o->size, sizeof *members);
-  capl_status status = links && members ? join_host(o, door, sockets, links, members)
+  rank_identity *members = calloc((size_t)o->size, sizeof *members);
+  capl_status status = links && members ? join_server(o, listener, sockets, links, members)
                                         : CAPL_FAIL(CAPL_ENOMEM, "no memory for a world of %d ranks", o->size);
-  if (status == CAPL_OK) return star_start(options, links, members, out);
+  if (status == CAPL_OK) return control_start(options, links, members, out);
   free(links);
   free(members);
   return status;
 }
 
-static size_t members_frame(int size)
+static size_t members_bytes(int size)
 {
-  return sizeof(watch_member) * (size_t)size;
+  return sizeof(rank_identity) * (size_t)size;
 }
 
 /* Takes fd. */
-static capl_status guest_open(const star_options *options, const join_options *o, int fd, double deadline, star **out)
+static capl_status client_open(const control_options *options, const join_options *o, int fd, double deadline,
+                               control **out)
 {
   wire *link = calloc(1, sizeof *link);
-  watch_member *members = calloc((size_t)o->size, sizeof *members);
+  rank_identity *members = calloc((size_t)o->size, sizeof *members);
   capl_status status = CAPL_ENOMEM;
   if (link && members) {
-    wire_open(link, fd, members_frame(o->size));
-    status = join_guest(o, link, members, deadline);
-    if (status == CAPL_OK) return star_start(options, link, members, out);
+    wire_open(link, fd, members_bytes(o->size));
+    status = join_client(o, link, members, deadline);
+    if (status == CAPL_OK) return control_start(options, link, members, out);
     wire_close(link);
   } else {
     CAPL_FAIL(CAPL_ENOMEM, "no memory for a world of %d ranks", o->size);
@@ -91,18 +92,18 @@ static capl_status guest_open(const star_options *options, const join_options *o
   return status;
 }
 
-capl_status star_open_sockets(const star_options *options, const int *sockets, star **out)
+capl_status control_open_sockets(const control_options *options, const int *sockets, control **out)
 {
   join_options o = join_of(options);
-  if (o.rank == 0) return host_open(options, &o, -1, sockets, out);
-  return guest_open(options, &o, sockets[0], clock_now() + o.seconds, out);
+  if (o.rank == 0) return server_open(options, &o, -1, sockets, out);
+  return client_open(options, &o, sockets[0], clock_now() + o.seconds, out);
 }
 
-/* ---- rank 0's door ---------------------------------------------------------------------------- */
+/* ---- rank 0's listener ---------------------------------------------------------------------------- */
 
 /* Listens on all addresses of this host, of both families where the system has both, or on its loopback alone. port 0:
 ** a free one. */
-static capl_status door_open(int port, bool one_host, int *out)
+static capl_status listener_open(int port, bool one_host, int *out)
 {
   struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port),
                              .sin6_addr = one_host ? in6addr_loopback : in6addr_any};
@@ -117,7 +118,7 @@ static capl_status door_open(int port, bool one_host, int *out)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
     if (!family) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &(int){0}, sizeof(int));
     if (bind(fd, address, family ? sizeof four : sizeof six) == 0 && listen(fd, 1024) == 0) {
-      fcntl(fd, F_SETFL, O_NONBLOCK); /* who knocked may be gone when it is let in */
+      fcntl(fd, F_SETFL, O_NONBLOCK); /* the client may be gone before accept */
       *out = fd;
       return CAPL_OK;
     }
@@ -127,7 +128,7 @@ static capl_status door_open(int port, bool one_host, int *out)
   return CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen on port %d: %s", port, capl_errno_text(err));
 }
 
-static int door_port(int fd)
+static int listener_port(int fd)
 {
   struct sockaddr_storage a;
   socklen_t len = sizeof a;
@@ -163,41 +164,41 @@ static void addresses(bool one_host, char *where, size_t len)
   freeifaddrs(all);
 }
 
-capl_status star_listen(bool one_host, char *where, star_door **out)
+capl_status control_listen(bool one_host, char *where, control_listener **out)
 {
-  star_door *door = calloc(1, sizeof *door);
-  if (!door) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a socket");
-  capl_status status = door_open(0, one_host, &door->fd);
+  control_listener *listener = calloc(1, sizeof *listener);
+  if (!listener) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a socket");
+  capl_status status = listener_open(0, one_host, &listener->fd);
   unsigned char random[JOIN_SECRET];
   if (status == CAPL_OK && getrandom(random, sizeof random, 0) != sizeof random) {
     status = CAPL_FAIL(CAPL_EIO, "the system has no random numbers");
-    close(door->fd);
+    close(listener->fd);
   }
-  if (status != CAPL_OK) return free(door), status;
+  if (status != CAPL_OK) return free(listener), status;
   char hex[2 * JOIN_SECRET + 1];
   for (int i = 0; i < JOIN_SECRET; i++) snprintf(hex + 2 * i, 3, "%02x", random[i]);
-  secret_of(hex, door->secret);
-  addresses(one_host, where, STAR_WHERE - 64);
+  secret_of(hex, listener->secret);
+  addresses(one_host, where, CONTROL_ADDRESS - 64);
   size_t at = strlen(where);
-  snprintf(where + at, STAR_WHERE - at, ";%d;%s", door_port(door->fd), hex);
-  *out = door;
+  snprintf(where + at, CONTROL_ADDRESS - at, ";%d;%s", listener_port(listener->fd), hex);
+  *out = listener;
   return CAPL_OK;
 }
 
-capl_status star_accept(star_door *door, const star_options *options, star **out)
+capl_status control_accept(control_listener *listener, const control_options *options, control **out)
 {
   join_options o = join_of(options);
-  memcpy(o.secret, door->secret, JOIN_SECRET);
-  capl_status status = host_open(options, &o, door->fd, NULL, out);
-  close(door->fd);
-  free(door);
+  memcpy(o.secret, listener->secret, JOIN_SECRET);
+  capl_status status = server_open(options, &o, listener->fd, NULL, out);
+  close(listener->fd);
+  free(listener);
   return status;
 }
 
-/* ---- the others' way to it -------------------------------------------------------------------- */
+/* ---- the other ranks -------------------------------------------------------------------- */
 
 /* A connected socket, or -1 with errno. */
-static int knock_at(const struct addrinfo *a, double deadline)
+static int connect_address(const struct addrinfo *a, double deadline)
 {
   int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -221,9 +222,10 @@ static int knock_at(const struct addrinfo *a, double deadline)
   return -1;
 }
 
-/* Connects to one address of a name. A stranger may listen at the same port of another host: the greeting finds out. */
-static capl_status knock(const star_options *options, const join_options *o, const char *name, int port,
-                         double deadline, star **out)
+/* Connects to one address of a name. An unrelated process may listen at the same port of another host: the greeting
+** detects it. */
+static capl_status connect_name(const control_options *options, const join_options *o, const char *name, int port,
+                         double deadline, control **out)
 {
   char service[16];
   snprintf(service, sizeof service, "%d", port);
@@ -233,25 +235,26 @@ static capl_status knock(const star_options *options, const join_options *o, con
   capl_status status = CAPL_EIO;
   for (struct addrinfo *a = list; a && status != CAPL_OK; a = a->ai_next) {
     double until = clock_now() + TRY_S;
-    int fd = knock_at(a, until < deadline ? until : deadline);
+    int fd = connect_address(a, until < deadline ? until : deadline);
     if (fd < 0)
       status = CAPL_FAIL(CAPL_EIO, "rank 0 cannot be reached at %s port %d: %s", name, port, capl_errno_text(errno));
-    else status = guest_open(options, o, fd, deadline, out);
+    else status = client_open(options, o, fd, deadline, out);
   }
   freeaddrinfo(list);
   return status;
 }
 
-/* All names in turn until one lets us in. */
-static capl_status knock_around(const star_options *options, const join_options *o, char *names, int port, star **out)
+/* Tries all names in turn until one accepts. */
+static capl_status connect_any(const control_options *options, const join_options *o, char *names, int port,
+                               control **out)
 {
   double deadline = clock_now() + o->seconds;
-  char copy[STAR_WHERE];
+  char copy[CONTROL_ADDRESS];
   for (;;) {
     snprintf(copy, sizeof copy, "%s", names);
     char *rest = copy;
     for (char *name; (name = strsep(&rest, ","));)
-      if (knock(options, o, name, port, deadline, out) == CAPL_OK) return CAPL_OK;
+      if (connect_name(options, o, name, port, deadline, out) == CAPL_OK) return CAPL_OK;
     if (clock_now() > deadline) {
       capl_error_hint("tried for %.3g s: %.300s port %d; a firewall may be closed, or rank 0 has ended", o->seconds,
                       names, port);
@@ -261,15 +264,15 @@ static capl_status knock_around(const star_options *options, const join_options 
   }
 }
 
-capl_status star_connect(const star_options *options, const char *where, star **out)
+capl_status control_connect(const control_options *options, const char *where, control **out)
 {
   join_options o = join_of(options);
-  char copy[STAR_WHERE];
+  char copy[CONTROL_ADDRESS];
   snprintf(copy, sizeof copy, "%s", where);
   char *rest = copy, *names = strsep(&rest, ";"), *port = rest ? strsep(&rest, ";") : NULL;
   if (!port || !rest || !*names) return CAPL_FAIL(CAPL_EFORMAT, "rank 0 sent no address: '%.100s'", where);
   secret_of(rest, o.secret);
-  return knock_around(options, &o, names, atoi(port), out);
+  return connect_any(options, &o, names, atoi(port), out);
 }
 
 static capl_status no_secret(void)
@@ -278,21 +281,21 @@ static capl_status no_secret(void)
                          "each other by");
   capl_error_hint("the same secret on every host: export CAPL_JOB_KEY=…, from openssl rand -hex 16; or torchrun "
                   "--rdzv_id of %d characters; "
-                  "ranks of one host know that from LOCAL_WORLD_SIZE, and need none", STAR_SECRET);
+                  "ranks of one host know that from LOCAL_WORLD_SIZE, and need none", CONTROL_SECRET);
   return CAPL_EVALUE;
 }
 
-capl_status star_open_tcp(const star_options *options, const char *address, int port, star **out)
+capl_status control_open_tcp(const control_options *options, const char *address, int port, control **out)
 {
   join_options o = join_of(options);
-  char name[STAR_WHERE];
+  char name[CONTROL_ADDRESS];
   snprintf(name, sizeof name, "%s", address);
-  if (!options->secret || strlen(options->secret) < STAR_SECRET) return no_secret();
-  if (o.rank != 0) return knock_around(options, &o, name, port, out);
-  int door;
-  CAPL_TRY(door_open(port, false, &door));
-  capl_status status = host_open(options, &o, door, NULL, out);
-  close(door);
+  if (!options->secret || strlen(options->secret) < CONTROL_SECRET) return no_secret();
+  if (o.rank != 0) return connect_any(options, &o, name, port, out);
+  int listener;
+  CAPL_TRY(listener_open(port, false, &listener));
+  capl_status status = server_open(options, &o, listener, NULL, out);
+  close(listener);
   return status;
 }
 
@@ -307,21 +310,21 @@ static socklen_t local_address(const char *name, struct sockaddr_un *a)
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + used);
 }
 
-static capl_status local_host(const star_options *options, const join_options *o, const char *name, star **out)
+static capl_status local_server(const control_options *options, const join_options *o, const char *name, control **out)
 {
   struct sockaddr_un a;
   socklen_t len = local_address(name, &a);
-  int door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool open = door >= 0 && bind(door, (struct sockaddr *)&a, len) == 0 && listen(door, 1024) == 0;
-  capl_status status = open ? host_open(options, o, door, NULL, out)
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool open = listener >= 0 && bind(listener, (struct sockaddr *)&a, len) == 0 && listen(listener, 1024) == 0;
+  capl_status status = open ? server_open(options, o, listener, NULL, out)
                             : CAPL_FAIL(CAPL_EIO, "rank 0 cannot listen as %s: %s", a.sun_path + 1,
                                         capl_errno_text(errno));
-  if (door >= 0) close(door);
+  if (listener >= 0) close(listener);
   return status;
 }
 
 /* A connected socket of the same user, or -1. */
-static int local_knock(const char *name)
+static int local_connect(const char *name)
 {
   struct sockaddr_un a;
   socklen_t len = local_address(name, &a);
@@ -331,15 +334,15 @@ static int local_knock(const char *name)
   return -1;
 }
 
-capl_status star_open_local(const star_options *options, const char *name, star **out)
+capl_status control_open_local(const control_options *options, const char *name, control **out)
 {
   join_options o = join_of(options);
   o.same_user = true;
-  if (o.rank == 0) return local_host(options, &o, name, out);
+  if (o.rank == 0) return local_server(options, &o, name, out);
   double deadline = clock_now() + o.seconds;
   while (clock_now() <= deadline) {
-    int fd = local_knock(name);
-    if (fd >= 0 && guest_open(options, &o, fd, deadline, out) == CAPL_OK) return CAPL_OK;
+    int fd = local_connect(name);
+    if (fd >= 0 && client_open(options, &o, fd, deadline, out) == CAPL_OK) return CAPL_OK;
     poll(NULL, 0, (int)PAUSE_MS);
   }
   return CAPL_FAIL(CAPL_EIO, "rank 0 of this host cannot be reached within %.3g s: it has ended, or is another user's",

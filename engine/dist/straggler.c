@@ -1,8 +1,7 @@
-/* straggler.c -- who keeps the others waiting, from what all ranks say of themselves.
+/* straggler.c -- finds the rank that keeps the others waiting, from the heartbeats of all ranks.
 **
-** A rank waits for a collective or a message that has a number, counted alike on all ranks; who has not come to that
-** number is who is waited for. Nothing is concluded from the speed of a rank: only from what others cannot do without
-** it. SPDX-License-Identifier: Apache-2.0
+** Collectives and messages are numbered alike on all ranks: a rank that has not entered the number others wait for is
+** the straggler. A slow rank is not reported, only one that blocks others. SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/watchdog.h"
 
@@ -10,25 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Dead sockets and errors are told a moment later: all ranks may be ending together, each for its own good reason. */
+/* Closed sockets and errors are reported after a delay: all ranks may be ending together. */
 static const double DIED_S = 0.2, FAILED_S = 0.5, LEFT_S = 1;
 
-enum { NAME = 120, VERDICT_STATUS = 75 };
+enum { NAME = 120, LOST_STATUS = 75 };
 
 typedef struct {
-  watch *watch;
+  watchdog *watchdog;
   double seconds, every;
   int me, size;
-  const watch_view *views;
-  const watch_member *members;
-  watch_verdict *out;
-} court;
+  const rank_view *views;
+  const rank_identity *members;
+  watchdog_diagnosis *out;
+} survey;
 
 #define RESUME "--resume continues from the last checkpoint, on any number of ranks"
 
-/* ---- words ------------------------------------------------------------------------------------ */
+/* ---- texts ------------------------------------------------------------------------------------ */
 
-static const char *who(const court *c, int rank, char *text)
+static const char *who(const survey *c, int rank, char *text)
 {
   snprintf(text, NAME, "rank %d (host %s, process %d)", rank, c->members[rank].host, c->members[rank].process);
   return text;
@@ -43,17 +42,17 @@ static const char *size_text(uint64_t bytes, char *text, size_t len)
 }
 
 /* What it waits for: "all_reduce 412", "message 7", or nothing: false. */
-static bool waits_for(const watch_status *s, char *text)
+static bool waits_for(const watchdog_status *s, char *text)
 {
   *text = '\0';
   if (s->wait_s >= 0 && s->peer >= 0) snprintf(text, NAME, "%s with rank %d", s->name, (int)s->peer);
   else if (s->wait_s >= 0) snprintf(text, NAME, "%s %llu", s->name, (unsigned long long)s->number);
-  else if (s->tell_s >= 0) snprintf(text, NAME, "message %llu", (unsigned long long)s->told);
+  else if (s->gather_s >= 0) snprintf(text, NAME, "message %llu", (unsigned long long)s->sent);
   else if (s->left_s >= 0 && s->status == 0) snprintf(text, NAME, "the end of the job");
   return *text;
 }
 
-static const char *step_text(const watch_status *s, char *text)
+static const char *step_text(const watchdog_status *s, char *text)
 {
   if (s->step == CAPL_STEPS_OVER) snprintf(text, NAME, "after its last step");
   else if (s->step < 0) snprintf(text, NAME, "before the first step");
@@ -61,10 +60,10 @@ static const char *step_text(const watch_status *s, char *text)
   return text;
 }
 
-__attribute__((format(printf, 5, 6))) static bool find(const court *c, int rank, int status, const char *hint,
+__attribute__((format(printf, 5, 6))) static bool find(const survey *c, int rank, int status, const char *hint,
                                                        const char *fmt, ...)
 {
-  c->out->finding = WATCH_LOST;
+  c->out->finding = WATCHDOG_LOST;
   c->out->rank = rank;
   c->out->status = status;
   snprintf(c->out->hint, sizeof c->out->hint, "%s", hint);
@@ -75,8 +74,8 @@ __attribute__((format(printf, 5, 6))) static bool find(const court *c, int rank,
   return true;
 }
 
-/* Some rank that waits, other than rank itself; NULL = none is known to. */
-static const watch_status *who_waits(const court *c, int rank)
+/* A waiting rank other than rank; NULL = none. */
+static const watchdog_status *who_waits(const survey *c, int rank)
 {
   char what[NAME];
   for (int r = 0; r < c->size; r++)
@@ -85,26 +84,26 @@ static const watch_status *who_waits(const court *c, int rank)
   return NULL;
 }
 
-/* ---- ranks that are no more ------------------------------------------------------------------- */
+/* ---- ranks that have ended -------------------------------------------------------------------- */
 
-static bool find_dead(const court *c, int rank)
+static bool find_dead(const survey *c, int rank)
 {
-  const watch_view *v = &c->views[rank];
+  const rank_view *v = &c->views[rank];
   if (!v->gone || v->status.left_s >= 0 || v->gone_s < DIED_S) return false;
   char a[NAME], b[NAME], d[NAME] = "";
-  /* Who waits for it is where it was; its own last word may be a second old. */
-  const watch_status *waits = who_waits(c, rank), *last = waits && waits->step > v->status.step ? waits : &v->status;
-  return find(c, rank, VERDICT_STATUS, "see its last lines, or dmesg if memory ran out; " RESUME,
+  /* A waiting rank is in the same step; the dead rank's last heartbeat may be a second old. */
+  const watchdog_status *waits = who_waits(c, rank), *last = waits && waits->step > v->status.step ? waits : &v->status;
+  return find(c, rank, LOST_STATUS, "see its last lines, or dmesg if memory ran out; " RESUME,
               "%s died %s%s%s", who(c, rank, a), v->known ? step_text(last, b) : "before the first step",
               waits ? "; the others wait for it: " : "", waits && waits_for(waits, d) ? d : "");
 }
 
-static bool find_failed(const court *c, int rank)
+static bool find_failed(const survey *c, int rank)
 {
-  const watch_view *v = &c->views[rank];
-  const watch_status *s = &v->status, *mine = &c->views[c->me].status;
+  const rank_view *v = &c->views[rank];
+  const watchdog_status *s = &v->status, *mine = &c->views[c->me].status;
   if (s->left_s < 0 || s->status == 0 || s->left_s + v->heard_s < FAILED_S) return false;
-  if (mine->left_s >= 0 && mine->status) return false; /* it says its own */
+  if (mine->left_s >= 0 && mine->status) return false; /* it reports its own error */
   char name[CAPL_HOST_NAME + 24], where[NAME];
   snprintf(name, sizeof name, "rank %d (%s)", rank, c->members[rank].host);
   if (*s->error) return find(c, rank, s->status, "", "%s ended with an error: %s", name, s->error);
@@ -112,47 +111,47 @@ static bool find_failed(const court *c, int rank)
   return find(c, rank, s->status, "", "%s ended with status %d %s", name, s->status, step_text(s, where));
 }
 
-/* Whether the rank is on another host than this one, which may be what cannot be reached. */
-static bool find_away(const court *c, int rank)
+/* Whether the rank is on another host, which may be unreachable. */
+static bool find_away(const survey *c, int rank)
 {
   c->out->away = strcmp(c->members[rank].host, c->members[c->me].host) != 0;
   return true;
 }
 
-static bool find_silent(const court *c, int rank)
+static bool find_silent(const survey *c, int rank)
 {
-  const watch_view *v = &c->views[rank];
+  const rank_view *v = &c->views[rank];
   if (v->heard_s <= c->seconds || (v->status.left_s >= 0 && v->status.status)) return false;
-  const watch_status *waiting = &c->views[c->me].status;
+  const watchdog_status *waiting = &c->views[c->me].status;
   char a[NAME], what[NAME], b[NAME], text[3 * NAME] = "";
   for (int r = 0; r < c->size; r++)
     if (r != rank && c->views[r].known && c->views[r].status.wait_s >= 0) waiting = &c->views[r].status;
   if (waits_for(waiting, what))
     snprintf(text, sizeof text, ": %s %s; the others wait for it", what, step_text(waiting, b));
   else if (v->known) snprintf(text, sizeof text, "; it was last heard %s", step_text(&v->status, b));
-  return find(c, rank, VERDICT_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
+  return find(c, rank, LOST_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
               "%s has not answered for %.1f s%s", who(c, rank, a), v->heard_s, text) && find_away(c, rank);
 }
 
 /* ---- ranks that others wait for --------------------------------------------------------------- */
 
-static double waited(const watch_view *v)
+static double waited(const rank_view *v)
 {
-  double s = v->status.wait_s > v->status.tell_s ? v->status.wait_s : v->status.tell_s;
+  double s = v->status.wait_s > v->status.gather_s ? v->status.wait_s : v->status.gather_s;
   return s < 0 ? -1 : s + v->heard_s;
 }
 
 /* Two ranks in their collective of the same number, which is another for each. */
-static bool find_mismatch(const court *c)
+static bool find_mismatch(const survey *c)
 {
   int first = -1;
   for (int r = 0; r < c->size; r++) {
-    const watch_status *s = &c->views[r].status, *f = first < 0 ? s : &c->views[first].status;
+    const watchdog_status *s = &c->views[r].status, *f = first < 0 ? s : &c->views[first].status;
     if (!c->views[r].known || s->wait_s < c->every || s->number == 0) continue;
     if (first < 0) first = r;
     if (s->number != f->number || (s->bytes == f->bytes && strcmp(s->name, f->name) == 0)) continue;
     char a[NAME], b[NAME], n[32], m[32];
-    return find(c, -1, VERDICT_STATUS,
+    return find(c, -1, LOST_STATUS,
                 "every rank must make the same calls in the same order: check for code that only some ranks run, "
                 "such as "
                 "'if world.is_main'",
@@ -163,39 +162,39 @@ static bool find_mismatch(const court *c)
   return false;
 }
 
-/* Whether rank s has not come to what rank r waits for. */
-static bool is_behind(const court *c, int s, int r)
+/* Whether rank s has not entered the call that rank r waits for. */
+static bool is_behind(const survey *c, int s, int r)
 {
-  const watch_status *a = &c->views[r].status, *b = &c->views[s].status;
+  const watchdog_status *a = &c->views[r].status, *b = &c->views[s].status;
   if (s == r || !c->views[s].known) return false;
-  if (a->wait_s < 0) return b->told < a->told;
+  if (a->wait_s < 0) return b->sent < a->sent;
   if (a->peer < 0) return b->entered < a->number;
   return s == a->peer && !(b->wait_s >= 0 && b->peer == r);
 }
 
-static bool note_hold(const court *c, int rank, const char *what)
+static bool note_hold(const survey *c, int rank, const char *what)
 {
-  const watch_view *v = &c->views[rank];
+  const rank_view *v = &c->views[rank];
   char a[NAME];
   snprintf(c->out->text, sizeof c->out->text, "%s is %.80s for %.0f s; the others wait for it: %s", who(c, rank, a),
            v->status.hold, v->status.hold_s + v->heard_s, what);
-  c->out->finding = WATCH_NOTE;
+  c->out->finding = WATCHDOG_NOTE;
   c->out->rank = rank;
   return true;
 }
 
-static bool find_left(const court *c, int s, int r)
+static bool find_left(const survey *c, int s, int r)
 {
   char a[NAME], x[NAME], b[NAME], d[NAME];
   bool over = c->views[s].status.step == CAPL_STEPS_OVER;
   waits_for(&c->views[r].status, x);
-  return find(c, s, VERDICT_STATUS,
+  return find(c, s, LOST_STATUS,
               "all ranks have to do the same number of steps: is a loop's end or a loader different there?",
               "%s has done its work%s%s, but rank %d still needs it: %s %s", who(c, s, a), over ? "" : " ",
               over ? "" : step_text(&c->views[s].status, b), r, x, step_text(&c->views[r].status, d));
 }
 
-static bool find_crossed(const court *c, int s, int r)
+static bool find_crossed(const survey *c, int s, int r)
 {
   int64_t left = c->views[r].status.step, right = c->views[s].status.step;
   if (left != right && right == CAPL_STEPS_OVER) return find_left(c, s, r);
@@ -203,58 +202,58 @@ static bool find_crossed(const court *c, int s, int r)
   char a[NAME], b[NAME], x[NAME], y[NAME];
   waits_for(&c->views[r].status, x);
   waits_for(&c->views[s].status, y);
-  return find(c, -1, VERDICT_STATUS,
+  return find(c, -1, LOST_STATUS,
               "every rank must make the same calls in the same order: check for code that only some ranks run, such as "
               "'if world.is_main'",
               "the ranks wait for each other: %s for %s, %s for %s", who(c, r, a), x, who(c, s, b), y);
 }
 
-static bool find_late(const court *c, int s, int r)
+static bool find_late(const survey *c, int s, int r)
 {
-  const watch_view *v = &c->views[s], *w = &c->views[r];
+  const rank_view *v = &c->views[s], *w = &c->views[r];
   char a[NAME], x[NAME], b[NAME], d[NAME];
   waits_for(&w->status, x);
   if (v->heard_s > 3 * c->every + 0.5)
-    return find(c, s, VERDICT_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
+    return find(c, s, LOST_STATUS, "its process or its host is stopped, or the network to it is cut; " RESUME,
                 "%s has not answered for %.1f s: %s %s; the others wait for it", who(c, s, a), v->heard_s, x,
                 step_text(&w->status, b)) && find_away(c, s);
-  return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
+  return find(c, s, LOST_STATUS, "--watchdog=SECONDS gives slow steps more time; " RESUME,
               "%s has kept the others waiting for %.1f s: %s %s; it responds, but does something else%s%s",
               who(c, s, a), waited(w), x, step_text(&w->status, b), v->status.step == w->status.step ? "" : " ",
               v->status.step == w->status.step ? "" : step_text(&v->status, d));
 }
 
-/* What rank s, which rank r waits for, is found to do. */
-static bool find_behind(const court *c, int s, int r)
+/* Why rank s keeps rank r waiting. */
+static bool find_behind(const survey *c, int s, int r)
 {
-  const watch_view *v = &c->views[s], *w = &c->views[r];
+  const rank_view *v = &c->views[s], *w = &c->views[r];
   char what[NAME];
-  bool crossed = v->status.wait_s >= 0 || v->status.tell_s >= 0;
+  bool crossed = v->status.wait_s >= 0 || v->status.gather_s >= 0;
   double most = waited(w);
   if (v->status.left_s >= 0) return v->status.status == 0 && most > LEFT_S && find_left(c, s, r);
   if (crossed && is_behind(c, r, s)) return most > 3 * c->every && waited(v) > 3 * c->every && find_crossed(c, s, r);
-  if (crossed || most <= c->seconds) return false; /* it waits for somebody else, who is found out */
+  if (crossed || most <= c->seconds) return false; /* it waits for another rank, which is found instead */
   if (v->status.hold_s >= 0) return waits_for(&w->status, what) && note_hold(c, s, what);
   return v->status.free_s + v->heard_s > c->seconds && find_late(c, s, r);
 }
 
-/* All are in it, and it does not end. The last may have come a moment ago, and heartbeats of those who have left it
-** since may be on their way: what counts is how long it has been so. */
-static bool find_stuck(const court *c, int r)
+/* All ranks are in the collective and it does not end. The last rank may have entered just now, and heartbeats of ranks
+** that have left it may be in flight: the duration of this state counts. */
+static bool find_stuck(const survey *c, int r)
 {
-  const watch_view *w = &c->views[r];
+  const rank_view *w = &c->views[r];
   if (w->status.wait_s < 2 * c->every) return false;
-  double stuck = watch_stuck_for(c->watch, w->status.number ? w->status.number : w->status.entered);
+  double stuck = watchdog_stuck_for(c->watchdog, w->status.number ? w->status.number : w->status.entered);
   if (stuck <= c->seconds || waited(w) <= c->seconds) return false;
   char x[NAME], d[NAME];
   waits_for(&w->status, x);
-  return find(c, -1, VERDICT_STATUS,
+  return find(c, -1, LOST_STATUS,
               "the network that tensors take between the ranks is not the one of these messages: is one of its links "
               "down?",
               "all ranks have been in %s for %.1f s, and it does not end: %s", x, stuck, step_text(&w->status, d));
 }
 
-static bool find_waiting(const court *c)
+static bool find_waiting(const survey *c)
 {
   for (int r = 0; r < c->size; r++) {
     if (!c->views[r].known || waited(&c->views[r]) < 0) continue;
@@ -269,17 +268,17 @@ static bool find_waiting(const court *c)
   return false;
 }
 
-/* Ranks that have done their work wait for one that does nothing any more. */
-static bool find_idle(const court *c)
+/* Finished ranks wait for one that makes no progress. */
+static bool find_idle(const survey *c)
 {
   bool left = false;
   for (int r = 0; r < c->size; r++) left = left || c->views[r].status.left_s > c->seconds;
   for (int s = 0; left && s < c->size; s++) {
-    const watch_view *v = &c->views[s];
+    const rank_view *v = &c->views[s];
     double idle = v->status.idle_s + v->heard_s;
     if (!v->known || v->status.left_s >= 0 || v->status.hold_s >= 0 || waited(v) >= 0 || idle <= c->seconds) continue;
     char a[NAME], b[NAME];
-    return find(c, s, VERDICT_STATUS, "--watchdog=SECONDS gives slow work more time",
+    return find(c, s, LOST_STATUS, "--watchdog=SECONDS gives slow work more time",
                 "%s has kept the others waiting for %.1f s: they are finished; it responds, but is busy %s",
                 who(c, s, a), idle, step_text(&v->status, b));
   }
@@ -288,40 +287,43 @@ static bool find_idle(const court *c)
 
 /* ---- all of it -------------------------------------------------------------------------------- */
 
-static bool find_any(const court *c)
+static bool find_any(const survey *c)
 {
-  static bool (*const each[])(const court *, int) = {find_dead, find_failed, find_silent};
+  static bool (*const each[])(const survey *, int) = {find_dead, find_failed, find_silent};
   for (size_t i = 0; i < sizeof each / sizeof *each; i++)
     for (int r = 0; r < c->size; r++)
       if (r != c->me && (c->me == 0 || r == 0) && each[i](c, r)) return true;
   return c->me == 0 && (find_mismatch(c) || find_waiting(c) || find_idle(c));
 }
 
-void watch_judge(watch *w, int me, const watch_view *views, const watch_member *members, watch_verdict *out)
+void watchdog_diagnose(watchdog *w, int me, const rank_view *views, const rank_identity *members,
+                       watchdog_diagnosis *out)
 {
-  *out = (watch_verdict){.rank = -1};
-  court c = {.watch = w, .seconds = watch_seconds(w), .every = watch_every(w), .me = me, .size = watch_size(w),
+  *out = (watchdog_diagnosis){.rank = -1};
+  survey c = {.watchdog = w, .seconds = watchdog_seconds(w), .every = watchdog_interval(w), .me = me,
+              .size = watchdog_size(w),
              .views = views, .members = members, .out = out};
-  if (!find_any(&c) || out->finding != WATCH_NOTE) return;
-  if (!watch_first_note(w, out->rank, views[out->rank].status.hold)) *out = (watch_verdict){.rank = -1};
+  if (!find_any(&c) || out->finding != WATCHDOG_NOTE) return;
+  if (!watchdog_first_note(w, out->rank, views[out->rank].status.hold)) *out = (watchdog_diagnosis){.rank = -1};
 }
 
-watch_finding watch_judge_end(watch *w, double seconds, watch_verdict *out)
+watchdog_finding watchdog_diagnose_end(watchdog *w, double seconds, watchdog_diagnosis *out)
 {
-  if (seconds <= watch_seconds(w)) return WATCH_WELL;
-  court c = {.out = out};
-  find(&c, -1, VERDICT_STATUS, "the run itself is complete: what it has saved is there",
+  if (seconds <= watchdog_seconds(w)) return WATCHDOG_OK;
+  survey c = {.out = out};
+  find(&c, -1, LOST_STATUS, "the run itself is complete: what it has saved is there",
        "all ranks have done their work, but have not ended together for %.1f s", seconds);
-  return WATCH_LOST;
+  return WATCHDOG_LOST;
 }
 
-/* When rank 0 itself is lost the others cannot agree who says it. If its process died its host still shows what the
-** next rank there says; if it is silent, that of another host. */
-bool watch_speaks(int me, int size, const watch_verdict *v, const watch_view *views, const watch_member *members)
+/* When rank 0 is lost, one rank must report it without asking the others: the next rank of its host if the process died
+** (the host's output still works), else the first rank of another host. */
+bool watchdog_reports_here(int me, int size, const watchdog_diagnosis *v, const rank_view *views,
+                           const rank_identity *members)
 {
-  if (v->said) return false;
+  if (v->reported) return false;
   if (me == 0) return true;
-  if (views[0].status.left_s >= 0 && views[0].status.status) return false; /* rank 0 says its own error */
+  if (views[0].status.left_s >= 0 && views[0].status.status) return false; /* rank 0 reports its own error */
   bool here = views[0].gone;
   for (int r = 1; r < size; r++)
     if ((strcmp(members[r].host, members[0].host) == 0) == here) return r == me;

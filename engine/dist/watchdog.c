@@ -1,4 +1,4 @@
-/* watchdog.c -- what this rank does just now: noted by the program's thread, read by the star's.
+/* watchdog.c -- what this rank is doing: written by the main thread, read by the control thread.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/watchdog.h"
@@ -22,46 +22,47 @@ typedef struct {
   double since;
 } pending;
 
-struct watch {
+struct watchdog {
   int rank, size;
   double seconds;
   pthread_mutex_t lock;
   int64_t step;
   uint64_t tickets, ended;  /* all collectives of this rank; those below count what all ranks do */
-  uint64_t entered, done, told, heard;
-  pending queue[PENDING];   /* by ticket; of more than that the oldest are forgotten, which only messages notice */
-  double idle_since, free_since, tell_since, hold_since, left_since; /* the last three: below 0 = not */
+  uint64_t entered, done, sent, answered;
+  pending queue[PENDING];   /* by ticket; the oldest are overwritten; only messages use them */
+  double idle_since, free_since, gather_since, hold_since, left_since; /* the last three: below 0 = not */
   int status;
-  char hold[WATCH_REASON], error[WATCH_ERROR];
+  char hold[WATCHDOG_REASON], error[WATCHDOG_ERROR];
   bool (*ask)(void *user, int64_t ticket);
   void *ask_user;
-  /* Of the star's thread alone: the collective that all are in, and the last hold that was told. */
+  /* Of the control thread only: the collective that all ranks are in, and the last hold that was reported. */
   uint64_t stuck_key;
   double stuck_since;
   int noted_rank;
-  char noted[WATCH_REASON];
+  char noted[WATCHDOG_REASON];
 };
 
-capl_status watch_new(int rank, int size, double seconds, watch **out)
+capl_status watchdog_new(int rank, int size, double seconds, watchdog **out)
 {
-  watch *w = calloc(1, sizeof *w);
+  watchdog *w = calloc(1, sizeof *w);
   if (!w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a watchdog");
   double now = clock_now();
-  *w = (watch){.rank = rank, .size = size, .seconds = seconds > 0 ? seconds : DEFAULT_S, .step = -1, .idle_since = now,
-               .free_since = now, .tell_since = -1, .hold_since = -1, .left_since = -1};
+  *w = (watchdog){.rank = rank, .size = size, .seconds = seconds > 0 ? seconds : DEFAULT_S, .step = -1,
+                  .idle_since = now,
+               .free_since = now, .gather_since = -1, .hold_since = -1, .left_since = -1};
   pthread_mutex_init(&w->lock, NULL);
   *out = w;
   return CAPL_OK;
 }
 
-void watch_free(watch *w)
+void watchdog_free(watchdog *w)
 {
   if (!w) return;
   pthread_mutex_destroy(&w->lock);
   free(w);
 }
 
-void watch_set_seconds(watch *w, double seconds)
+void watchdog_set_seconds(watchdog *w, double seconds)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -69,16 +70,16 @@ void watch_set_seconds(watch *w, double seconds)
   pthread_mutex_unlock(&w->lock);
 }
 
-double watch_seconds(watch *w)
+double watchdog_seconds(watchdog *w)
 {
   pthread_mutex_lock(&w->lock);
   double seconds = w->seconds;
   pthread_mutex_unlock(&w->lock);
   return seconds;
 }
-int watch_size(const watch *w) { return w->size; }
+int watchdog_size(const watchdog *w) { return w->size; }
 
-double watch_stuck_for(watch *w, uint64_t key)
+double watchdog_stuck_for(watchdog *w, uint64_t key)
 {
   double now = clock_now();
   if (w->stuck_since == 0 || w->stuck_key != key) w->stuck_since = now;
@@ -86,7 +87,7 @@ double watch_stuck_for(watch *w, uint64_t key)
   return now - w->stuck_since;
 }
 
-bool watch_first_note(watch *w, int rank, const char *reason)
+bool watchdog_first_note(watchdog *w, int rank, const char *reason)
 {
   if (w->noted_rank == rank && strcmp(w->noted, reason) == 0) return false;
   w->noted_rank = rank;
@@ -94,17 +95,17 @@ bool watch_first_note(watch *w, int rank, const char *reason)
   return true;
 }
 
-double watch_every(watch *w)
+double watchdog_interval(watchdog *w)
 {
-  double every = watch_seconds(w) / 6;
+  double every = watchdog_seconds(w) / 6;
   return every < BEAT_MOST_S ? every : BEAT_MOST_S;
 }
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
-static void busy(watch *w) { w->idle_since = clock_now(); }
+static void busy(watchdog *w) { w->idle_since = clock_now(); }
 
-uint64_t watch_queue(watch *w, const char *name, size_t bytes, int peer)
+uint64_t watchdog_queue(watchdog *w, const char *name, size_t bytes, int peer)
 {
   if (!w) return 0;
   pthread_mutex_lock(&w->lock);
@@ -118,8 +119,8 @@ uint64_t watch_queue(watch *w, const char *name, size_t bytes, int peer)
   return ticket;
 }
 
-/* Under the lock. Who works in order is asked for one number, so all before it are done too. */
-static void ended(watch *w, uint64_t ticket)
+/* Under the lock. The library works in order: all tickets before a finished one are finished too. */
+static void ended(watchdog *w, uint64_t ticket)
 {
   if (ticket > w->tickets) ticket = w->tickets;
   if (ticket <= w->ended) return;
@@ -131,7 +132,7 @@ static void ended(watch *w, uint64_t ticket)
   busy(w);
 }
 
-void watch_finish(watch *w, uint64_t number)
+void watchdog_finish(watchdog *w, uint64_t number)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -139,7 +140,7 @@ void watch_finish(watch *w, uint64_t number)
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_set_ticket(watch *w, uint64_t number, int64_t ticket)
+void watchdog_set_ticket(watchdog *w, uint64_t number, int64_t ticket)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -148,8 +149,8 @@ void watch_set_ticket(watch *w, uint64_t number, int64_t ticket)
   pthread_mutex_unlock(&w->lock);
 }
 
-/* Under the lock: what the library has done since it was asked last. */
-static void ask_library(watch *w)
+/* Under the lock: marks what the library has finished since the last query. */
+static void ask_library(watchdog *w)
 {
   while (w->ask && w->ended < w->tickets) {
     const pending *p = &w->queue[(w->ended + 1) % PENDING];
@@ -159,7 +160,7 @@ static void ask_library(watch *w)
   }
 }
 
-void watch_ask(watch *w, bool (*done)(void *user, int64_t ticket), void *user)
+void watchdog_set_query(watchdog *w, bool (*done)(void *user, int64_t ticket), void *user)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -168,7 +169,7 @@ void watch_ask(watch *w, bool (*done)(void *user, int64_t ticket), void *user)
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_set_step(watch *w, int64_t step)
+void watchdog_set_step(watchdog *w, int64_t step)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -177,7 +178,7 @@ void watch_set_step(watch *w, int64_t step)
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_set_hold(watch *w, const char *reason)
+void watchdog_set_hold(watchdog *w, const char *reason)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -188,27 +189,27 @@ void watch_set_hold(watch *w, const char *reason)
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_tell_begin(watch *w)
+void watchdog_gather_begin(watchdog *w)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   busy(w);
-  w->told++;
-  w->tell_since = w->idle_since;
+  w->sent++;
+  w->gather_since = w->idle_since;
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_tell_end(watch *w)
+void watchdog_gather_end(watchdog *w)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
   busy(w);
-  w->heard++;
-  w->tell_since = -1;
+  w->answered++;
+  w->gather_since = -1;
   pthread_mutex_unlock(&w->lock);
 }
 
-void watch_left(watch *w, int status, const char *message)
+void watchdog_left(watchdog *w, int status, const char *message)
 {
   if (!w) return;
   pthread_mutex_lock(&w->lock);
@@ -220,7 +221,7 @@ void watch_left(watch *w, int status, const char *message)
   pthread_mutex_unlock(&w->lock);
 }
 
-bool watch_same_error(watch *w, const watch_status *other)
+bool watchdog_same_error(watchdog *w, const watchdog_status *other)
 {
   pthread_mutex_lock(&w->lock);
   bool same = w->left_since >= 0 && w->status == other->status && *w->error && strcmp(w->error, other->error) == 0;
@@ -228,10 +229,10 @@ bool watch_same_error(watch *w, const watch_status *other)
   return same;
 }
 
-void watch_forgive(watch *w, double seconds)
+void watchdog_exclude_pause(watchdog *w, double seconds)
 {
   pthread_mutex_lock(&w->lock);
-  double *const since[] = {&w->idle_since, &w->free_since, &w->tell_since, &w->hold_since, &w->left_since};
+  double *const since[] = {&w->idle_since, &w->free_since, &w->gather_since, &w->hold_since, &w->left_since};
   for (size_t i = 0; i < sizeof since / sizeof *since; i++)
     if (*since[i] >= 0) *since[i] += seconds;
   for (int i = 0; i < PENDING; i++) w->queue[i].since += seconds;
@@ -240,8 +241,8 @@ void watch_forgive(watch *w, double seconds)
 
 /* ---- the heartbeat ---------------------------------------------------------------------------- */
 
-/* The collective it has waited for longest. */
-static void describe_wait(const watch *w, watch_status *out, double now)
+/* The collective that it has waited for longest. */
+static void describe_wait(const watchdog *w, watchdog_status *out, double now)
 {
   const pending *p = &w->queue[(w->ended + 1) % PENDING];
   if (w->ended == w->tickets || p->ticket != w->ended + 1) return;
@@ -252,15 +253,16 @@ static void describe_wait(const watch *w, watch_status *out, double now)
   snprintf(out->name, sizeof out->name, "%s", p->name);
 }
 
-void watch_status_now(watch *w, watch_status *out)
+void watchdog_status_now(watchdog *w, watchdog_status *out)
 {
   pthread_mutex_lock(&w->lock);
   ask_library(w);
   double now = clock_now();
-  *out = (watch_status){.step = w->step, .entered = w->entered, .done = w->done, .told = w->told, .heard = w->heard,
+  *out = (watchdog_status){.step = w->step, .entered = w->entered, .done = w->done, .sent = w->sent,
+                           .answered = w->answered,
                         .wait_s = -1, .peer = -1, .status = w->status, .idle_s = now - w->idle_since,
                         .free_s = now - w->free_since};
-  out->tell_s = w->tell_since < 0 ? -1 : now - w->tell_since;
+  out->gather_s = w->gather_since < 0 ? -1 : now - w->gather_since;
   out->hold_s = w->hold_since < 0 ? -1 : now - w->hold_since;
   out->left_s = w->left_since < 0 ? -1 : now - w->left_since;
   memcpy(out->hold, w->hold, sizeof out->hold);
@@ -280,12 +282,12 @@ void capl_world_on_lost(void (*say)(const char *text, const char *hint), void (*
   end_fn = end;
 }
 
-void watch_say(const watch_verdict *v)
+void watchdog_report(const watchdog_diagnosis *v)
 {
   if (say_fn) say_fn(v->text, v->hint);
 }
 
-void watch_end_process(const watch_verdict *v)
+void watchdog_end_process(const watchdog_diagnosis *v)
 {
   if (end_fn) end_fn(v->status);
 }

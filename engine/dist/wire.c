@@ -76,7 +76,7 @@ static void drop(wire_bytes *b, size_t len)
 
 bool wire_put(wire *w, wire_kind kind, const void *a, size_t a_len, const void *b, size_t b_len)
 {
-  if (w->fd < 0) return true; /* nobody is there to read it, and who sends has been told otherwise */
+  if (w->fd < 0) return true; /* no reader; the sender learns of it from wire_receive */
   header h = {.magic = MAGIC, .kind = (uint32_t)kind, .len = a_len + b_len};
   if (!reserve(&w->out, sizeof h + a_len + b_len)) return false;
   append(&w->out, &h, sizeof h);
@@ -115,7 +115,7 @@ int wire_next(wire *w, wire_frame *frame)
   header h;
   if (w->in.len < sizeof h) return 0;
   memcpy(&h, w->in.data + w->in.first, sizeof h);
-  if (h.magic != MAGIC || h.kind < WIRE_HELLO || h.kind > WIRE_VERDICT || h.len > w->most) return -1;
+  if (h.magic != MAGIC || h.kind < WIRE_HELLO || h.kind > WIRE_DIAGNOSIS || h.len > w->most) return -1;
   if (w->in.len - sizeof h < h.len) return 0;
   *frame = (wire_frame){(wire_kind)h.kind, w->in.data + w->in.first + sizeof h, (size_t)h.len};
   return 1;

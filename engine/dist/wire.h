@@ -11,13 +11,13 @@
 #include "capl/error.h"
 
 typedef enum {
-  WIRE_HELLO = 1, /* to rank 0: who I am */
-  WIRE_MEMBERS,   /* from rank 0: who all are; the star is complete */
-  WIRE_STATUS,    /* heartbeat: a watch_status */
-  WIRE_TELL,      /* to rank 0: my message */
-  WIRE_ALL,       /* from rank 0: those of all */
-  WIRE_BYE,       /* from rank 0: everybody's is */
-  WIRE_VERDICT,   /* a rank is lost: a watch_verdict */
+  WIRE_HELLO = 1, /* to rank 0: greeting */
+  WIRE_MEMBERS,   /* from rank 0: hosts and processes of all ranks, which have joined */
+  WIRE_STATUS,    /* heartbeat: a watchdog_status */
+  WIRE_GATHER,      /* to rank 0: my message */
+  WIRE_GATHERED,       /* from rank 0: the messages of all */
+  WIRE_ALL_DONE,       /* from rank 0: all ranks have finished */
+  WIRE_DIAGNOSIS,   /* a rank is lost: a watchdog_diagnosis */
 } wire_kind;
 
 typedef struct {
@@ -26,8 +26,8 @@ typedef struct {
 } wire_bytes;
 
 typedef struct {
-  int fd; /* -1 = none, or closed by the other side */
-  size_t most; /* bytes of the longest frame that is taken */
+  int fd; /* -1 = none, or closed by the peer */
+  size_t most; /* bytes of the longest frame that is accepted */
   wire_bytes in, out;
 } wire;
 
@@ -41,13 +41,13 @@ typedef struct {
 CAPL_API void wire_open(wire *w, int fd, size_t most);
 CAPL_API void wire_close(wire *w);
 
-/* Appends a frame to what is to be sent; its payload may be in two parts. false: no memory. */
+/* Queues a frame; its payload may be in two parts. false: no memory. */
 CAPL_API bool wire_put(wire *w, wire_kind kind, const void *a, size_t a_len, const void *b, size_t b_len);
-/* Sends what the socket takes now. false: the other side is gone. */
+/* Sends as much as the socket accepts now. false: the peer is gone. */
 CAPL_API bool wire_send(wire *w);
-/* Reads what is there. false: the other side is gone (frames that came before can still be had). */
+/* Reads what has arrived. false: the peer is gone (frames that came before can still be had). */
 CAPL_API bool wire_receive(wire *w);
-/* The next whole frame. -> 1; 0 = there is none yet; -1 = no frame of ours: whoever sent it is not to be trusted. */
+/* The next whole frame. -> 1; 0 = there is none yet; -1 = not a frame of capl: the peer is not trusted. */
 CAPL_API int wire_next(wire *w, wire_frame *frame);
 CAPL_API void wire_took(wire *w, const wire_frame *frame);
 

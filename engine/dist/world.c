@@ -1,8 +1,8 @@
 /* world.c -- joining the ranks this process was started with, and leaving them.
 **
-** MPI comes first where mpirun has started the ranks: it needs nothing but its own environment. Then the star
-** (connect.c), which may need MPI to tell where it is. Then NCCL, whose id rank 0 tells through the star.
-** SPDX-License-Identifier: Apache-2.0
+** MPI comes first where mpirun has started the ranks: it needs nothing but its own environment. Then the control
+** channel (connect.c), which may need MPI to send its address. Then NCCL, whose id rank 0 sends through the control
+** channel. SPDX-License-Identifier: Apache-2.0
 */
 #include "dist/world.h"
 
@@ -84,7 +84,7 @@ static capl_world *new_world(const capl_world_options *o, const capl_place *plac
   if (!w->hosts) return free(w), NULL;
   w->place = *place;
   w->device = o->device;
-  w->watchdog = o->watchdog > 0 ? o->watchdog : 60;
+  w->watchdog_s = o->watchdog > 0 ? o->watchdog : 60;
   for (int i = 0; i < WORLD_WORKS; i++) {
     w->works[i].next_free = w->free_works;
     w->free_works = &w->works[i];
@@ -94,14 +94,14 @@ static capl_world *new_world(const capl_world_options *o, const capl_place *plac
 
 static capl_status join_others(capl_world *w, const char *recipe)
 {
-  CAPL_TRY(watch_new(w->place.rank, w->place.size, w->watchdog, &w->watch));
+  CAPL_TRY(watchdog_new(w->place.rank, w->place.size, w->watchdog_s, &w->watchdog));
   if (!w->device->backend->arithmetic) return CAPL_OK; /* nothing is computed, so nobody is waited for */
   CAPL_TRY(check_launch(w, recipe ? recipe : "RECIPE"));
   if (w->place.launch == CAPL_LAUNCH_MPI) CAPL_TRY(open_library(w, OF_MPI, &w->mpi));
   CAPL_TRY(world_connect(w));
   if (w->device->backend->host_memory) w->collectives = w->mpi;
   else CAPL_TRY(open_library(w, OF_NCCL, &w->collectives));
-  watch_library(w, true);
+  watchdog_library(w, true);
   return CAPL_OK;
 }
 
@@ -117,8 +117,8 @@ static capl_status join_itself(capl_world *w)
 
 static void free_world(capl_world *w)
 {
-  star_close(w->star);
-  watch_free(w->watch);
+  control_close(w->control);
+  watchdog_free(w->watchdog);
   free(w->hosts);
   free(w);
 }
@@ -206,10 +206,10 @@ void capl_world_leave(int status)
 {
   capl_world *w = joined;
   if (!w) return;
-  if (w->star) star_leave(w->star, status, NULL); /* a rank that is lost meanwhile ends this process here */
+  if (w->control) control_leave(w->control, status, NULL); /* a rank that is lost meanwhile ends this process here */
   joined = NULL;
   if (status != 0) return; /* threads may still use it, and the process ends */
-  watch_library(w, false);
+  watchdog_library(w, false);
   if (w->collectives.table && w->collectives.table != w->mpi.table) w->collectives.table->close(w->collectives.state);
   if (w->mpi.table) w->mpi.table->close(w->mpi.state);
   free_world(w);

@@ -1,5 +1,5 @@
-/* world.h -- what the files of engine/dist share: the world as it is inside, and what joining and collectives ask of
-** the star and the watchdog.
+/* world.h -- what the files of engine/dist share: the world as it is inside, and the calls of joining and of
+** collectives to the control channel and the watchdog.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_WORLD_H
@@ -8,8 +8,8 @@
 #include "capl/capl.h"
 #include "capl/dist.h"
 
-typedef struct star star;   /* control.h */
-typedef struct watch watch; /* watchdog.h */
+typedef struct control control;   /* control.h */
+typedef struct watchdog watchdog; /* watchdog.h */
 
 enum { WORLD_WORKS = 64 };
 
@@ -29,13 +29,13 @@ typedef struct {
 struct capl_world {
   capl_place place;
   capl_device *device;
-  double watchdog; /* seconds */
+  double watchdog_s;
   char (*hosts)[CAPL_HOST_NAME];
   /* What moves the device's tensors; without a table in a world of one, and on devices that compute nothing. mpi: where
   ** mpirun has started the ranks, on GPUs too. */
   world_library collectives, mpi;
-  star *star;   /* NULL in a world of one */
-  watch *watch; /* likewise */
+  control *control;   /* NULL in a world of one */
+  watchdog *watchdog; /* likewise */
   /* Of the thread that makes the calls. */
   uint64_t calls, bytes;
   double waited;
@@ -43,18 +43,18 @@ struct capl_world {
   capl_work works[WORLD_WORKS], *free_works; /* so that a step allocates none; more come from the heap */
 };
 
-/* Opens the star of this launch and fills hosts (connect.c). */
+/* Opens the control channel of this launch and fills hosts (connect.c). */
 capl_status world_connect(capl_world *world);
 
 /* ---- the watchdog's part (hooks.c), called by collectives.c on the thread that makes the calls ------ */
 
-/* This rank has begun collective number n, "all_reduce" of so many bytes; it may compute while that goes on. peer: the
-** one rank it is done with, -1 = all. */
-void watch_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes, int peer);
-/* The library has given it a ticket, by which it is asked whether it is done. */
-void watch_ticket(capl_world *world, uint64_t number, int64_t ticket);
-void watch_end(capl_world *world, uint64_t number);
-/* From here on the library may be asked, or not any more. */
-void watch_library(capl_world *world, bool open);
+/* This rank has begun collective number n, "all_reduce" of so many bytes, and may compute meanwhile. peer: the one
+** other rank that takes part, -1 = all. */
+void watchdog_begin(capl_world *world, const char *name, uint64_t number, uint64_t bytes, int peer);
+/* The library's ticket of this collective, for queries of completion. */
+void watchdog_ticket(capl_world *world, uint64_t number, int64_t ticket);
+void watchdog_end(capl_world *world, uint64_t number);
+/* From here on the library may be queried, or no longer. */
+void watchdog_library(capl_world *world, bool open);
 
 #endif

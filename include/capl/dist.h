@@ -1,12 +1,12 @@
-/* dist.h -- the processes that train one model together ("ranks"), and what they tell each other.
+/* dist.h -- the processes that train one model together ("ranks"), and how they communicate.
 **
-** Two channels. The star joins every rank with rank 0 by a socket: short messages between the hosts' programs, and the
-** heartbeats by which a rank that died, hangs or lost its link is found out. The collectives move tensors: NCCL between
-** GPUs, MPI between processors; each is a library of its own, loaded when needed. A world of one has neither: every
-** call below is done at once, and nothing is copied.
+** Two channels. The control channel joins every rank with rank 0 by a socket: short messages between the hosts'
+** programs, and the heartbeats by which a rank that died, hangs or lost its link is found out. The collectives move
+** tensors: NCCL between GPUs, MPI between processors; each is a library of its own, loaded when needed. A world of one
+** has neither: every call below is done at once, and nothing is copied.
 **
-** All ranks make the same calls in the same order, from one thread each. Nothing here waits for ever: when a rank is
-** lost, the watchdog ends the process and says which rank, host, collective and step.
+** All ranks make the same calls in the same order, from one thread each. No wait is unlimited: when a rank is lost, the
+** watchdog ends the process and names the rank, host, collective and step.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DIST_H
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* ---- where this process stands (place.c) ------------------------------------------------------ */
+/* ---- rank and size of this process (place.c) ------------------------------------------------------ */
 
 typedef enum {
   CAPL_LAUNCH_ONE,      /* alone */
@@ -36,7 +36,7 @@ typedef struct {
   char host[CAPL_HOST_NAME];
 } capl_place;
 
-/* Reads what the launcher has left in the environment. EVALUE names variables that contradict each other. */
+/* Reads the launcher's environment variables. EVALUE names variables that contradict each other. */
 CAPL_API capl_status capl_place_detect(capl_place *out);
 
 /* ---- the world (world.c) ---------------------------------------------------------------------- */
@@ -46,28 +46,27 @@ typedef struct capl_world capl_world;
 typedef struct {
   capl_device *device; /* whose tensors the collectives move; decides between NCCL and MPI. NULL: none, alone */
   double watchdog;     /* seconds that a rank may keep the others waiting; 0 = 60 */
-  const char *recipe;  /* for the line that would start it otherwise; may be NULL */
+  const char *recipe;  /* for the command in error hints; may be NULL */
 } capl_world_options;
 
-/* Joins the ranks this process was started with: star, collectives, heartbeats. Once per process; every rank calls it.
-** EUNSUPPORTED with the line that installs what is missing; EIO when another rank cannot be reached. */
+/* Joins the ranks this process was started with: control channel, collectives, heartbeats. Once per process; every
+** rank calls it. EUNSUPPORTED with the install command of what is missing; EIO when another rank cannot be reached. */
 CAPL_API capl_status capl_world_join(const capl_world_options *options, capl_world **out);
-/* Makes every connection that collectives will use, which libraries otherwise put off: behind the wall of a sandbox
-** none can be made. Every rank calls it, before the first collective. */
+/* Opens every connection that collectives will use, which libraries otherwise open late: inside the sandbox
+** none can be opened. Every rank calls it, before the first collective. */
 CAPL_API capl_status capl_world_warm(capl_world *world);
 /* The world joined before, or NULL. */
 CAPL_API capl_world *capl_world_get(void);
-/* Leaves in order: the other ranks know that this one has done its work. status: exit status it is about to end
-** with. */
+/* Leaves in order: the other ranks learn that this one has finished. status: the exit status of this process. */
 CAPL_API void capl_world_leave(int status);
 
-/* What ranks on processors would use here, "Open MPI v4.1.4". EUNSUPPORTED says why there is nothing. Borrowed. */
+/* The library for ranks on CPUs, "Open MPI v4.1.4". EUNSUPPORTED: the reason for none. Borrowed. */
 CAPL_API capl_status capl_world_mpi(const char **text);
 
 CAPL_API const capl_place *capl_world_place(const capl_world *world);
 /* "nccl", "mpi" or "one". */
 CAPL_API const char *capl_world_backend(const capl_world *world);
-/* Host of a rank, as it says itself. Borrowed. */
+/* Host of a rank, as it reported it. Borrowed. */
 CAPL_API const char *capl_world_host(const capl_world *world, int rank);
 
 /* ---- collectives on tensors (collectives.c) ------------------------------------------------------- */
@@ -94,23 +93,23 @@ CAPL_API capl_status capl_barrier(capl_world *world);
 
 /* Waits for work and frees it. On a GPU the device's later work waits. NULL-safe. */
 CAPL_API capl_status capl_work_wait(capl_work *work);
-/* Whether it is done, without waiting. */
+/* Whether it is done; does not wait. */
 CAPL_API capl_status capl_work_done(capl_work *work, bool *done);
 
-/* What the collectives have moved so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one
-** was under way, waited = while the caller, or its GPU, waited for them. busy - waited was hidden behind computing. On
-** a GPU both tell of work that is over; busy = 0 once a step with collectives was recorded: its launches have no
-** clock. */
+/* Traffic of the collectives so far: calls, bytes of this rank's tensors, and seconds: busy = while at least one
+** was running, waited = while the caller, or its GPU, waited for them. busy - waited overlapped with computation. On
+** a GPU both count finished work; busy = 0 once a step with collectives was captured: its launches have no
+** timestamps. */
 typedef struct {
   uint64_t calls, bytes;
   double busy, waited;
 } capl_traffic;
 CAPL_API capl_status capl_world_traffic(capl_world *world, capl_traffic *out);
 
-/* ---- gradients in flat pieces (buckets.c) ------------------------------------------------------ */
+/* ---- gradients in flat buckets (buckets.c) ------------------------------------------------------ */
 
-/* The gradients of many leaves, kept in a few flat tensors of f32 (f64), which ranks average one after the other, in an
-** order fixed before: the first ones while the backward pass still makes the last ones. A leaf without a gradient on
+/* The gradients of many leaves, stored in a few flat tensors of f32 (f64), which the ranks average in a fixed order:
+** the first ones while the backward pass still computes the last ones. A leaf without a gradient on
 ** one rank counts as zeros there; without one on any rank it has none afterwards.
 ** Every rank makes the same calls with leaves of the same sizes in the same order. */
 typedef struct capl_buckets capl_buckets;
@@ -129,14 +128,14 @@ CAPL_API capl_status capl_buckets_new(capl_world *world, capl_tensor *const *lea
                                       const capl_buckets_options *options, capl_buckets **out);
 /* The leaves keep their gradients. */
 CAPL_API void capl_buckets_free(capl_buckets *buckets);
-/* Whether these are the leaves, in any order, and nobody else has taken them since. */
+/* Whether these are the leaves, in any order, and no other buckets have taken them since. */
 CAPL_API bool capl_buckets_fit(const capl_buckets *buckets, capl_tensor *const *leaves, int n);
-/* The next backward pass of this thread is the last one before the step: what is complete is sent at once. */
+/* The next backward pass of this thread is the last one before the step: complete pieces are sent at once. */
 CAPL_API capl_status capl_buckets_begin(capl_buckets *buckets);
 /* Sends what is left and waits: every leaf's gradient is the mean over the ranks. ESTATE if begin's pass has failed. */
 CAPL_API capl_status capl_buckets_finish(capl_buckets *buckets);
 /* Leaves that had no gradient on this rank: how many; and whether one has come from another rank, or none (grad =
-** NULL). look = false: as the last time, so that the host reads nothing. To be called after finish if the number is not
+** NULL). look = false: as the last time, without a read by the host. Call it after finish if the number is not
 ** 0. */
 CAPL_API int capl_buckets_absent(const capl_buckets *buckets);
 CAPL_API capl_status capl_buckets_settle(capl_buckets *buckets, bool look);
@@ -147,22 +146,22 @@ typedef struct {
   int pieces, leaves;
   size_t bytes;     /* of all pieces */
   uint64_t sent;    /* pieces sent so far */
-  uint64_t early;   /* of them while a backward pass was going on */
+  uint64_t early;   /* of them during a backward pass */
   const int *order; /* positions of the leaves as they became complete in the last pass with begin; n_order of them */
   int n_order;
 } capl_buckets_figures;
 CAPL_API capl_buckets_figures capl_buckets_get_figures(const capl_buckets *buckets);
 
-/* ---- short messages through the star (control.c) ------------------------------------------------- */
+/* ---- short messages through the control channel (control.c) ------------------------------------------------- */
 
-/* all[r] = what rank r gave, on every rank; len[r] bytes of it. Freed with capl_messages_free. For kilobytes, not for
+/* all[r] = the message of rank r, on every rank; len[r] bytes. Freed with capl_messages_free. For kilobytes, not for
 ** tensors: it goes through rank 0's sockets. */
 typedef struct {
   int count; /* ranks */
   char **data;
   size_t *len;
 } capl_messages;
-CAPL_API capl_status capl_world_tell(capl_world *world, const void *mine, size_t len, capl_messages *all);
+CAPL_API capl_status capl_world_all_gather_bytes(capl_world *world, const void *mine, size_t len, capl_messages *all);
 CAPL_API void capl_messages_free(capl_messages *messages);
 
 /* ---- the watchdog (watchdog.c) ------------------------------------------------------------------- */
@@ -170,20 +169,19 @@ CAPL_API void capl_messages_free(capl_messages *messages);
 /* The number of the step this rank is in, for messages; CAPL_STEPS_OVER: its recipe has come to its end. */
 enum { CAPL_STEPS_OVER = -2 };
 CAPL_API void capl_world_step(capl_world *world, int64_t step);
-/* While a reason is set, no rank is taken for hanging because of this one: "compiling", "evaluating". NULL takes it
-** back. */
+/* While a reason is set ("compiling", "evaluating"), this rank is not reported as hanging. NULL clears it. */
 CAPL_API void capl_world_hold(capl_world *world, const char *reason);
 /* Changes the seconds that a rank may keep the others waiting; 0 = 60. */
 CAPL_API void capl_world_watchdog(capl_world *world, double seconds);
-/* What the program does when a rank is lost and the job is over, from a thread of the engine: say prints it (on one
-** rank alone), end ends the process with that status: 75, or the lost rank's own when it ended with an error. Without
-** them calls that wait for the rank fail with EIO. Set before joining. */
+/* Called from a thread of the engine when a rank is lost and the job is over: say prints it (on one rank only), end
+** ends the process with that status: 75, or the lost rank's own when it ended with an error. Without them calls that
+** wait for the rank fail with EIO. Set before joining. */
 CAPL_API void capl_world_on_lost(void (*say)(const char *text, const char *hint), void (*end)(int status));
-/* This rank is about to end with an error whose first line is message; the others are told. -> whether it should print
-** it: false when rank 0 has ended with the very same one. true without a world. */
+/* This rank is about to end with an error whose first line is message; the others receive it. -> whether it should
+** print it: false when rank 0 has ended with the same one. true without a world. */
 CAPL_API bool capl_world_fail(int status, const char *message);
 
-/* ---- what a library of collectives offers ----------------------------------------------------- */
+/* ---- interface of a library of collectives ----------------------------------------------------- */
 
 /* One constant table; the library's function capl_collectives_entry gives it (libcapl_mpi: "mpi"; libcapl_cuda:
 ** "nccl"). Calls queue work and return; a ticket counts the calls of this state from 1 on. Memory is the caller's until
@@ -192,8 +190,8 @@ typedef struct {
   int abi; /* CAPL_COLLECTIVES_ABI, always first */
   const char *name;
   bool device_memory; /* works on a GPU's memory, in the order of its stream; else on the host's */
-  /* capl_world_tell works already where the launch is no MPI, for what ranks exchange before they can talk (NCCL's
-  ** id). */
+  /* capl_world_all_gather_bytes works already where the launch is no MPI, for what ranks exchange before they can talk
+  ** (NCCL's id). */
   capl_status (*open)(capl_world *world, void **state);
   capl_status (*all_reduce)(void *state, void *data, size_t count, capl_dtype dtype, capl_reduction reduction,
                             int64_t *ticket);
@@ -206,11 +204,11 @@ typedef struct {
   capl_status (*wait)(void *state, int64_t ticket);             /* host memory: the host waits; else the device does */
   capl_status (*done)(void *state, int64_t ticket, bool *done); /* from any thread, never waits */
   void (*close)(void *state);
-  void (*abort)(void *state); /* from the watchdog's thread: nobody will answer any more */
+  void (*abort)(void *state); /* from the watchdog's thread: no rank will answer any more */
   /* Optional: seconds so far in which at least one call was under way, and in which a device did nothing but wait for
-  ** one (0: the host waits). Both 0 when they cannot be told: calls of a recorded step have no clock. */
+  ** one (0: the host waits). Both 0 when they are unknown: calls of a captured step have no timestamps. */
   capl_status (*busy)(void *state, double *seconds, double *waited);
-  /* Optional: the library and its version, before open too. */
+  /* Optional: the library and its version, also before open. */
   const char *(*describe)(void);
 } capl_collectives;
 CAPL_API const capl_collectives *capl_collectives_entry(void);

@@ -1,4 +1,4 @@
-/* dist_control.c -- the star: joining over sockets and TCP, messages, leaving, and guests nobody invited.
+/* dist_control.c -- the control channel: joining over sockets and TCP, messages, leaving, unrelated clients.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -26,7 +26,7 @@ enum { MOST = 5, ROUNDS = 50 };
 typedef struct {
   int rank, size, socket, sockets[MOST];
   const char *where, *port, *name, *secret;
-  star_door *door;
+  control_listener *listener;
   double seconds;
   int rounds;
   char error[1024];
@@ -34,32 +34,32 @@ typedef struct {
 
 /* ---- a rank as a thread ----------------------------------------------------------------------- */
 
-static capl_status open_star(const rank_job *j, watch *w, star **s)
+static capl_status open_control(const rank_job *j, watchdog *w, control **s)
 {
   char host[8];
   snprintf(host, sizeof host, "h%d", j->rank);
-  star_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watch = w,
+  control_options o = {.rank = j->rank, .size = j->size, .host = host, .seconds = j->seconds, .watchdog = w,
                     .secret = j->secret ? j->secret : "job 7, and 16 characters"};
-  if (j->name) return star_open_local(&o, j->name, s);
-  if (j->port) return star_open_tcp(&o, "127.0.0.1", atoi(j->port), s);
-  if (j->where) return j->rank == 0 ? star_accept(j->door, &o, s) : star_connect(&o, j->where, s);
-  return star_open_sockets(&o, j->rank == 0 ? j->sockets : &j->socket, s);
+  if (j->name) return control_open_local(&o, j->name, s);
+  if (j->port) return control_open_tcp(&o, "127.0.0.1", atoi(j->port), s);
+  if (j->where) return j->rank == 0 ? control_accept(j->listener, &o, s) : control_connect(&o, j->where, s);
+  return control_open_sockets(&o, j->rank == 0 ? j->sockets : &j->socket, s);
 }
 
-/* Tells texts whose lengths differ by rank and round; everybody has to get them all. */
-static capl_status talk(const rank_job *j, star *s)
+/* Gathers texts whose lengths differ by rank and round; every rank gets them all. */
+static capl_status talk(const rank_job *j, control *s)
 {
   char text[4096];
   for (int round = 0; round < j->rounds; round++) {
     size_t len = (size_t)((round * 131 + j->rank * 17) % 4000);
     memset(text, 'a' + (j->rank + round) % 26, len);
     capl_messages all;
-    CAPL_TRY(star_tell(s, text, len, &all));
+    CAPL_TRY(control_all_gather(s, text, len, &all));
     for (int r = 0; r < j->size; r++) {
       size_t want = (size_t)((round * 131 + r * 17) % 4000);
       bool fine = all.len[r] == want && (!want || (all.data[r][0] == 'a' + (r + round) % 26 &&
                                                    all.data[r][want - 1] == all.data[r][0]));
-      if (!fine) return CAPL_FAIL(CAPL_EINTERNAL, "rank %d, round %d: not what rank %d told", j->rank, round, r);
+      if (!fine) return CAPL_FAIL(CAPL_EINTERNAL, "rank %d, round %d: not what rank %d sent", j->rank, round, r);
     }
     capl_messages_free(&all);
   }
@@ -69,16 +69,16 @@ static capl_status talk(const rank_job *j, star *s)
 static void *be_rank(void *arg)
 {
   rank_job *j = arg;
-  watch *w;
-  star *s = NULL;
-  capl_status status = watch_new(j->rank, j->size, 3, &w);
-  if (status == CAPL_OK) status = open_star(j, w, &s);
+  watchdog *w;
+  control *s = NULL;
+  capl_status status = watchdog_new(j->rank, j->size, 3, &w);
+  if (status == CAPL_OK) status = open_control(j, w, &s);
   if (status == CAPL_OK) status = talk(j, s);
-  if (status == CAPL_OK) snprintf(j->error, sizeof j->error, "%s of %d", star_member(s, j->size - 1)->host, j->size);
+  if (status == CAPL_OK) snprintf(j->error, sizeof j->error, "%s of %d", control_member(s, j->size - 1)->host, j->size);
   else snprintf(j->error, sizeof j->error, "%s", capl_error_last()->message);
-  if (s) star_leave(s, status == CAPL_OK ? 0 : 1, "not well");
-  star_close(s);
-  watch_free(w);
+  if (s) control_leave(s, status == CAPL_OK ? 0 : 1, "not well");
+  control_close(s);
+  watchdog_free(w);
   return NULL;
 }
 
@@ -129,9 +129,9 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
 {
   (void)state;
   enum { N = 3, STRANGERS = 5 };
-  char where[STAR_WHERE];
-  star_door *door;
-  assert_ok(star_listen(false, where, &door));
+  char where[CONTROL_ADDRESS];
+  control_listener *listener;
+  assert_ok(control_listen(false, where, &listener));
   int fds[STRANGERS];
   static const unsigned char huge[16] = {'c', 'a', 'p', 'l', 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255};
   static char wrong[4096];
@@ -147,7 +147,7 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
   close(fds[4]);
   rank_job jobs[N];
   for (int r = 0; r < N; r++)
-    jobs[r] = (rank_job){.rank = r, .size = N, .seconds = 10, .rounds = 3, .where = where, .door = door};
+    jobs[r] = (rank_job){.rank = r, .size = N, .seconds = 10, .rounds = 3, .where = where, .listener = listener};
   run_ranks(jobs, N);
   for (int r = 0; r < N; r++) assert_string_equal(jobs[r].error, "h2 of 3");
   wire_close(&w);
@@ -155,14 +155,14 @@ static void strangers_at_the_door_are_turned_away_and_keep_nobody_waiting(void *
 }
 
 /* Three ranks meet where rank 0 says that it is. -> the seconds that took. */
-static double meet_at(star_door *door, const char *where)
+static double meet_at(control_listener *listener, const char *where)
 {
   enum { N = 3 };
   rank_job jobs[N];
   struct timespec from, to;
   clock_gettime(CLOCK_MONOTONIC, &from);
   for (int r = 0; r < N; r++)
-    jobs[r] = (rank_job){.rank = r, .size = N, .where = where, .door = door, .seconds = 10, .rounds = 2};
+    jobs[r] = (rank_job){.rank = r, .size = N, .where = where, .listener = listener, .seconds = 10, .rounds = 2};
   run_ranks(jobs, N);
   clock_gettime(CLOCK_MONOTONIC, &to);
   for (int r = 0; r < N; r++) assert_string_equal(jobs[r].error, "h2 of 3");
@@ -173,38 +173,38 @@ static void a_crowd_of_silent_strangers_keeps_nobody_out(void **state)
 {
   (void)state;
   enum { CROWD = 300 }; /* more than there is room for */
-  char where[STAR_WHERE];
-  star_door *door;
+  char where[CONTROL_ADDRESS];
+  control_listener *listener;
   int fds[CROWD];
-  assert_ok(star_listen(false, where, &door));
+  assert_ok(control_listen(false, where, &listener));
   for (int i = 0; i < CROWD; i++) fds[i] = connect_to(where);
-  assert_true(meet_at(door, where) < 4); /* their patience is 5 */
+  assert_true(meet_at(listener, where) < 4); /* their patience is 5 */
   for (int i = 0; i < CROWD; i++) close(fds[i]);
 }
 
 static void ranks_meet_where_few_files_may_be_open(void **state)
 {
   (void)state;
-  char where[STAR_WHERE];
-  star_door *door;
+  char where[CONTROL_ADDRESS];
+  control_listener *listener;
   struct rlimit before;
   getrlimit(RLIMIT_NOFILE, &before);
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, before.rlim_max}), 0);
-  assert_ok(star_listen(false, where, &door));
-  meet_at(door, where);
+  assert_ok(control_listen(false, where, &listener));
+  meet_at(listener, where);
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
 static void a_wrong_secret_does_not_get_in(void **state)
 {
   (void)state;
-  char where[STAR_WHERE], forged[STAR_WHERE];
-  star_door *door;
-  assert_ok(star_listen(false, where, &door));
+  char where[CONTROL_ADDRESS], forged[CONTROL_ADDRESS];
+  control_listener *listener;
+  assert_ok(control_listen(false, where, &listener));
   strcpy(forged, where);
   char *last = forged + strlen(forged) - 1;
   *last = *last == '0' ? '1' : '0';
-  rank_job jobs[2] = {{.rank = 0, .size = 2, .seconds = 0.5, .where = where, .door = door},
+  rank_job jobs[2] = {{.rank = 0, .size = 2, .seconds = 0.5, .where = where, .listener = listener},
                       {.rank = 1, .size = 2, .seconds = 0.5, .where = forged}};
   run_ranks(jobs, 2);
   assert_string_equal(jobs[0].error, "rank 1 of 2 has not joined within 0.5 s");
@@ -227,7 +227,7 @@ static void ranks_meet_at_an_address_whoever_comes_first(void **state)
   for (int r = 2; r >= 0; r--) {
     jobs[r] = (rank_job){.rank = r, .size = 3, .seconds = 10, .rounds = 3, .port = port};
     pthread_create(&threads[r], NULL, be_rank, &jobs[r]);
-    poll(NULL, 0, 30); /* the others knock before anybody listens */
+    poll(NULL, 0, 30); /* the others connect_name before anybody listens */
   }
   for (int r = 0; r < 3; r++) pthread_join(threads[r], NULL);
   for (int r = 0; r < 3; r++) assert_string_equal(jobs[r].error, "h2 of 3");
@@ -286,9 +286,9 @@ static void ranks_of_several_hosts_need_a_secret(void **state)
 static void rank_0_of_one_host_listens_there_alone(void **state)
 {
   (void)state;
-  char where[STAR_WHERE];
-  star_door *door;
-  assert_ok(star_listen(true, where, &door));
+  char where[CONTROL_ADDRESS];
+  control_listener *listener;
+  assert_ok(control_listen(true, where, &listener));
   assert_int_equal(strncmp(where, "127.0.0.1", 9), 0);
   char port[16], wanted[32], line[512];
   snprintf(port, sizeof port, "%.5s", strchr(where, ';') + 1);
@@ -299,7 +299,7 @@ static void rank_0_of_one_host_listens_there_alone(void **state)
   while (fgets(line, sizeof line, file)) found = found || strstr(line, wanted);
   fclose(file);
   assert_true(found);
-  meet_at(door, where);
+  meet_at(listener, where);
 }
 
 static void ranks_that_are_not_of_one_job_are_named(void **state)
@@ -320,16 +320,16 @@ static void ranks_that_are_not_of_one_job_are_named(void **state)
 static void *be_strange(void *arg)
 {
   rank_job *j = arg;
-  watch *w;
-  star *s;
+  watchdog *w;
+  control *s;
   int copy = dup(j->socket);
-  if (watch_new(j->rank, j->size, 3, &w) != CAPL_OK || open_star(j, w, &s) != CAPL_OK) return NULL;
+  if (watchdog_new(j->rank, j->size, 3, &w) != CAPL_OK || open_control(j, w, &s) != CAPL_OK) return NULL;
   static const char garbage[64] = "capl, but then something else altogether";
   if (send(copy, garbage, sizeof garbage, MSG_NOSIGNAL) < 0) return NULL;
   poll(NULL, 0, 600);
   close(copy);
-  star_close(s);
-  watch_free(w);
+  control_close(s);
+  watchdog_free(w);
   return NULL;
 }
 
@@ -354,17 +354,17 @@ static void a_message_of_many_megabytes_is_refused_by_name(void **state)
   jobs[1].rounds = 0;
   pthread_t thread;
   pthread_create(&thread, NULL, be_rank, &jobs[1]);
-  watch *w;
-  star *s;
+  watchdog *w;
+  control *s;
   capl_messages all;
   static char text[1];
-  assert_ok(watch_new(0, 2, 3, &w));
-  assert_ok(open_star(&jobs[0], w, &s));
-  assert_fails(star_tell(s, text, (size_t)STAR_MESSAGE + 1, &all), CAPL_EVALUE,
+  assert_ok(watchdog_new(0, 2, 3, &w));
+  assert_ok(open_control(&jobs[0], w, &s));
+  assert_fails(control_all_gather(s, text, (size_t)CONTROL_MESSAGE + 1, &all), CAPL_EVALUE,
                "a message between ranks has at most 16 MiB, not 16.0: tensors go by collectives");
-  star_leave(s, 0, NULL);
-  star_close(s);
-  watch_free(w);
+  control_leave(s, 0, NULL);
+  control_close(s);
+  watchdog_free(w);
   pthread_join(thread, NULL);
 }
 

@@ -1,4 +1,4 @@
-/* dist_straggler.c -- who is found to keep the others waiting, and who is not.
+/* dist_straggler.c -- which rank is found to keep the others waiting, and which is not.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <poll.h>
@@ -10,10 +10,10 @@
 enum { N = 3 };
 
 typedef struct {
-  watch *watch;
-  watch_view views[N];
-  watch_member members[N];
-  watch_verdict verdict;
+  watchdog *watchdog;
+  rank_view views[N];
+  rank_identity members[N];
+  watchdog_diagnosis diagnosis;
 } scene;
 
 static const char *const hosts[N] = {"a", "a", "b"};
@@ -22,11 +22,11 @@ static const char *const hosts[N] = {"a", "a", "b"};
 static void begin(scene *s)
 {
   memset(s, 0, sizeof *s);
-  assert_ok(watch_new(0, N, 3, &s->watch));
+  assert_ok(watchdog_new(0, N, 3, &s->watchdog));
   for (int r = 0; r < N; r++) {
-    s->views[r] = (watch_view){.known = true, .heard_s = 0.2};
-    s->views[r].status = (watch_status){.step = 7, .entered = 40, .done = 40, .told = 2, .heard = 2, .wait_s = -1,
-                                        .tell_s = -1, .idle_s = 0.1, .free_s = 100, .hold_s = -1, .left_s = -1,
+    s->views[r] = (rank_view){.known = true, .heard_s = 0.2};
+    s->views[r].status = (watchdog_status){.step = 7, .entered = 40, .done = 40, .sent = 2, .answered = 2, .wait_s = -1,
+                                        .gather_s = -1, .idle_s = 0.1, .free_s = 100, .hold_s = -1, .left_s = -1,
                                         .peer = -1};
     snprintf(s->members[r].host, sizeof s->members[r].host, "%s", hosts[r]);
     s->members[r].process = 100 + r;
@@ -35,7 +35,7 @@ static void begin(scene *s)
 
 static void waits(scene *s, int rank, const char *name, uint64_t number, uint64_t bytes, double seconds)
 {
-  watch_status *w = &s->views[rank].status;
+  watchdog_status *w = &s->views[rank].status;
   w->entered = w->number = number;
   w->done = number - 1;
   w->bytes = bytes;
@@ -43,15 +43,15 @@ static void waits(scene *s, int rank, const char *name, uint64_t number, uint64_
   snprintf(w->name, sizeof w->name, "%s", name);
 }
 
-static void tells(scene *s, int rank, uint64_t number, double seconds)
+static void gathers(scene *s, int rank, uint64_t number, double seconds)
 {
-  s->views[rank].status.told = number;
-  s->views[rank].status.tell_s = seconds;
+  s->views[rank].status.sent = number;
+  s->views[rank].status.gather_s = seconds;
 }
 
 static void leaves(scene *s, int rank, int status, double seconds, const char *error)
 {
-  watch_status *w = &s->views[rank].status;
+  watchdog_status *w = &s->views[rank].status;
   w->left_s = seconds;
   w->status = status;
   snprintf(w->error, sizeof w->error, "%s", error);
@@ -60,20 +60,20 @@ static void leaves(scene *s, int rank, int status, double seconds, const char *e
 /* text NULL: nothing is wrong. */
 static void expect(scene *s, int me, int status, const char *text)
 {
-  watch_judge(s->watch, me, s->views, s->members, &s->verdict);
+  watchdog_diagnose(s->watchdog, me, s->views, s->members, &s->diagnosis);
   if (!text) {
-    assert_string_equal(s->verdict.text, "");
-    assert_int_equal(s->verdict.finding, WATCH_WELL);
+    assert_string_equal(s->diagnosis.text, "");
+    assert_int_equal(s->diagnosis.finding, WATCHDOG_OK);
   } else {
-    assert_string_equal(s->verdict.text, text);
-    assert_int_equal(s->verdict.status, status);
-    assert_int_equal(s->verdict.finding, status ? WATCH_LOST : WATCH_NOTE);
+    assert_string_equal(s->diagnosis.text, text);
+    assert_int_equal(s->diagnosis.status, status);
+    assert_int_equal(s->diagnosis.finding, status ? WATCHDOG_LOST : WATCHDOG_NOTE);
   }
 }
 
 static void end(scene *s)
 {
-  watch_free(s->watch);
+  watchdog_free(s->watchdog);
 }
 
 /* ---- healthy ---------------------------------------------------------------------------------- */
@@ -189,8 +189,8 @@ static void who_has_not_come_to_a_message_is_found_out(void **state)
   (void)state;
   scene s;
   begin(&s);
-  tells(&s, 0, 3, 4);
-  tells(&s, 2, 3, 4);
+  gathers(&s, 0, 3, 4);
+  gathers(&s, 2, 3, 4);
   expect(&s, 0, 75, "rank 1 (host a, process 101) has kept the others waiting for 4.2 s: message 3 in step 7; it "
                     "responds, but does "
                     "something else");
@@ -236,7 +236,7 @@ static void ranks_that_make_different_calls_are_told_both(void **state)
   begin(&s);
   waits(&s, 0, "all_reduce", 41, 400, 2);
   waits(&s, 1, "all_reduce", 41, 400, 2);
-  tells(&s, 2, 3, 2);
+  gathers(&s, 2, 3, 2);
   expect(&s, 0, 75, "the ranks wait for each other: rank 0 (host a, process 100) for all_reduce 41, rank 2 (host b, "
                     "process 102) for "
                     "message 3");
@@ -268,7 +268,7 @@ static void a_collective_that_all_are_in_and_that_does_not_end_is_nobodys(void *
   begin(&s);
   for (int r = 0; r < N; r++) waits(&s, r, "all_reduce", 41, 400, 3.5);
   expect(&s, 0, 0, NULL); /* the last of them may have come this moment */
-  watch_set_seconds(s.watch, 0.1);
+  watchdog_set_seconds(s.watchdog, 0.1);
   for (int r = 0; r < N; r++) s.views[r].heard_s = 0;
   poll(NULL, 0, 60);
   expect(&s, 0, 0, NULL);
@@ -311,40 +311,40 @@ static void who_does_nothing_while_the_others_wait_for_the_end_is_found_out(void
   end(&s);
 }
 
-/* ---- what a rank says of itself, and who says the verdict --------------------------------------- */
+/* ---- what a rank says of itself, and who says the diagnosis --------------------------------------- */
 
 static void notes_of_the_program_are_what_its_heartbeat_says(void **state)
 {
   (void)state;
-  watch *w;
-  watch_status s;
-  assert_ok(watch_new(1, 2, 3, &w));
-  watch_set_step(w, 5);
-  uint64_t a = watch_queue(w, "all_reduce", 4000, -1), b = watch_queue(w, "exchange", 16, 0),
-      c = watch_queue(w, "barrier", 0, -1);
-  watch_status_now(w, &s);
+  watchdog *w;
+  watchdog_status s;
+  assert_ok(watchdog_new(1, 2, 3, &w));
+  watchdog_set_step(w, 5);
+  uint64_t a = watchdog_queue(w, "all_reduce", 4000, -1), b = watchdog_queue(w, "exchange", 16, 0),
+      c = watchdog_queue(w, "barrier", 0, -1);
+  watchdog_status_now(w, &s);
   assert_int_equal(s.step, 5);
   assert_int_equal(s.entered, 2); /* what is between two ranks is no number of all */
   assert_int_equal(s.number, 1);
   assert_string_equal(s.name, "all_reduce");
-  watch_finish(w, a);
-  watch_status_now(w, &s);
+  watchdog_finish(w, a);
+  watchdog_status_now(w, &s);
   assert_string_equal(s.name, "exchange");
   assert_int_equal(s.number, 0);
   assert_int_equal(s.peer, 0);
-  watch_finish(w, b);
-  watch_finish(w, c);
-  watch_tell_begin(w);
-  watch_set_hold(w, "compiling");
-  watch_status_now(w, &s);
-  assert_true(s.wait_s < 0 && s.tell_s >= 0 && s.hold_s >= 0);
+  watchdog_finish(w, b);
+  watchdog_finish(w, c);
+  watchdog_gather_begin(w);
+  watchdog_set_hold(w, "compiling");
+  watchdog_status_now(w, &s);
+  assert_true(s.wait_s < 0 && s.gather_s >= 0 && s.hold_s >= 0);
   assert_int_equal(s.done, 2);
-  for (int i = 0; i < 1000; i++) watch_queue(w, "all_reduce", 4, -1); /* more than it keeps names of */
-  watch_finish(w, 1003);
-  watch_status_now(w, &s);
+  for (int i = 0; i < 1000; i++) watchdog_queue(w, "all_reduce", 4, -1); /* more than it keeps names of */
+  watchdog_finish(w, 1003);
+  watchdog_status_now(w, &s);
   assert_int_equal(s.entered, 1002);
   assert_int_equal(s.done, 1002);
-  watch_free(w);
+  watchdog_free(w);
 }
 
 static bool done_up_to(void *user, int64_t ticket) { return ticket <= *(int64_t *)user; }
@@ -352,19 +352,19 @@ static bool done_up_to(void *user, int64_t ticket) { return ticket <= *(int64_t 
 static void what_nobody_waits_for_is_asked_of_the_library(void **state)
 {
   (void)state;
-  watch *w;
-  watch_status s;
+  watchdog *w;
+  watchdog_status s;
   int64_t done = 10;
-  assert_ok(watch_new(1, 2, 3, &w));
-  watch_ask(w, done_up_to, &done);
-  for (int64_t i = 1; i <= 3; i++) watch_set_ticket(w, watch_queue(w, "all_reduce", 4, -1), 9 + i);
-  watch_status_now(w, &s);
+  assert_ok(watchdog_new(1, 2, 3, &w));
+  watchdog_set_query(w, done_up_to, &done);
+  for (int64_t i = 1; i <= 3; i++) watchdog_set_ticket(w, watchdog_queue(w, "all_reduce", 4, -1), 9 + i);
+  watchdog_status_now(w, &s);
   assert_int_equal(s.done, 1);
   done = 12;
-  watch_status_now(w, &s);
+  watchdog_status_now(w, &s);
   assert_int_equal(s.done, 3);
   assert_true(s.wait_s < 0);
-  watch_free(w);
+  watchdog_free(w);
 }
 
 static void one_rank_speaks_also_when_rank_0_cannot(void **state)
@@ -372,18 +372,18 @@ static void one_rank_speaks_also_when_rank_0_cannot(void **state)
   (void)state;
   scene s;
   begin(&s);
-  assert_true(watch_speaks(0, N, &s.verdict, s.views, s.members));
-  s.verdict.said = true; /* by another, which has told this one */
-  for (int r = 0; r < N; r++) assert_false(watch_speaks(r, N, &s.verdict, s.views, s.members));
-  s.verdict.said = false;
+  assert_true(watchdog_reports_here(0, N, &s.diagnosis, s.views, s.members));
+  s.diagnosis.reported = true; /* by another rank, which has sent it */
+  for (int r = 0; r < N; r++) assert_false(watchdog_reports_here(r, N, &s.diagnosis, s.views, s.members));
+  s.diagnosis.reported = false;
   s.views[0].gone = true; /* its host is well: the next one there */
-  assert_true(watch_speaks(1, N, &s.verdict, s.views, s.members));
-  assert_false(watch_speaks(2, N, &s.verdict, s.views, s.members));
+  assert_true(watchdog_reports_here(1, N, &s.diagnosis, s.views, s.members));
+  assert_false(watchdog_reports_here(2, N, &s.diagnosis, s.views, s.members));
   s.views[0].gone = false; /* its host is silent: the first of another */
-  assert_false(watch_speaks(1, N, &s.verdict, s.views, s.members));
-  assert_true(watch_speaks(2, N, &s.verdict, s.views, s.members));
+  assert_false(watchdog_reports_here(1, N, &s.diagnosis, s.views, s.members));
+  assert_true(watchdog_reports_here(2, N, &s.diagnosis, s.views, s.members));
   leaves(&s, 0, 1, 1, "it says so itself");
-  assert_false(watch_speaks(1, N, &s.verdict, s.views, s.members));
+  assert_false(watchdog_reports_here(1, N, &s.diagnosis, s.views, s.members));
   end(&s);
 }
 

@@ -106,7 +106,7 @@ static void it_tells_itself(void **state)
 {
   (void)state;
   capl_messages all;
-  assert_ok(capl_world_tell(world, "a\0b", 3, &all));
+  assert_ok(capl_world_all_gather_bytes(world, "a\0b", 3, &all));
   assert_int_equal(all.count, 1);
   assert_int_equal(all.len[0], 3);
   assert_memory_equal(all.data[0], "a\0b", 4);

@@ -41,7 +41,7 @@ extern char **environ;
 static char place[] = "/tmp/capl-attacks-XXXXXX";
 static pid_t victim;   /* a process of the same user */
 static int terminal;   /* a descriptor that was open before */
-static struct sockaddr_in door;                        /* somebody listens there */
+static struct sockaddr_in listener;                        /* somebody listens there */
 static struct sockaddr_un by_path, abstract, datagram; /* and there */
 
 static const char *in(const char *rest)
@@ -74,11 +74,11 @@ static bool listen_at(int family, int kind, const struct sockaddr *at, socklen_t
 
 static bool open_doors(void)
 {
-  socklen_t len = sizeof door;
+  socklen_t len = sizeof listener;
   int fd = socket(AF_INET, SOCK_STREAM, 0);
-  door = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  bool tcp = bind(fd, (struct sockaddr *)&door, len) == 0 && listen(fd, 5) == 0
-      && getsockname(fd, (struct sockaddr *)&door, &len) == 0;
+  listener = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  bool tcp = bind(fd, (struct sockaddr *)&listener, len) == 0 && listen(fd, 5) == 0
+      && getsockname(fd, (struct sockaddr *)&listener, &len) == 0;
   len = name(&by_path, in("socket"), false);
   bool path = listen_at(AF_UNIX, SOCK_STREAM, (struct sockaddr *)&by_path, len);
   len = name(&abstract, place, true);
@@ -273,7 +273,7 @@ static bool socket_packet(void) { return no_socket(17, SOCK_RAW, 0); }
 static bool socket_vsock(void) { return no_socket(40, SOCK_STREAM, 0); }
 static bool socket_crypto(void) { return no_socket(38, 5, 0); }
 static int kept[3] = {-1, -1, -1}; /* sockets that were open before the wall */
-static bool connect_inet(void) { return no(connect(kept[0], (struct sockaddr *)&door, sizeof door)); }
+static bool connect_inet(void) { return no(connect(kept[0], (struct sockaddr *)&listener, sizeof listener)); }
 static bool connect_path(void) { return no(connect(kept[1], (struct sockaddr *)&by_path, sizeof by_path)); }
 static bool connect_abstract(void) { return no(connect(kept[1], (struct sockaddr *)&abstract,
                                                        (socklen_t)(3 + strlen(place)))); }

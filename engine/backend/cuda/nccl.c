@@ -351,7 +351,7 @@ static capl_status nccl_open(capl_world *world, void **state)
 {
   capl_status able = nccl_load(&nc.lib);
   if (able == CAPL_OK) able = open_parts();
-  /* A rank that cannot goes there too: the others are told why. */
+  /* A rank that cannot goes there too: the others get its reason. */
   capl_status status = nccl_comm_open(world, able == CAPL_OK ? nc.lib : NULL, nc.stream, &nc.comm);
   *state = &nc;
   return status;

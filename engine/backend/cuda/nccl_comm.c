@@ -161,7 +161,7 @@ static capl_status meet(capl_world *world, const nccl_library *lib, nccl_id *id)
   capl_status able = lib ? fill_card(world, lib, &mine) : capl_error_last()->code;
   capl_error own = *capl_error_last();
   if (able != CAPL_OK) snprintf(mine.why, sizeof mine.why, "%.399s", own.message);
-  CAPL_TRY(capl_world_tell(world, &mine, sizeof mine, &cards));
+  CAPL_TRY(capl_world_all_gather_bytes(world, &mine, sizeof mine, &cards));
   capl_status status = compare_cards(&cards);
   if (status == CAPL_OK) *id = card_of(&cards, 0)->id;
   capl_messages_free(&cards);

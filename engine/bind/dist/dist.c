@@ -311,7 +311,7 @@ static int dist_tell(lua_State *L)
   size_t n;
   const char *text = luaL_checklstring(L, 1, &n);
   __attribute__((cleanup(free_messages))) capl_messages all = {0};
-  bind_check(L, capl_world_tell(world, text, n, &all), NULL);
+  bind_check(L, capl_world_all_gather_bytes(world, text, n, &all), NULL);
   lua_createtable(L, all.count, 0);
   for (int r = 0; r < all.count; r++) {
     lua_pushlstring(L, all.data[r], all.len[r]);

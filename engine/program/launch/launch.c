@@ -150,32 +150,32 @@ static int launch_alone(launch *l)
 
 /* ---- ranks forked here ------------------------------------------------------------------------- */
 
-/* star[r]: the socket between ranks 0 and r, [0] rank 0's end. */
+/* sockets[r]: those between ranks 0 and r, [0] rank 0's end. */
 typedef struct {
   launch *l;
   int ranks;
-  int (*star)[2];
+  int (*sockets)[2];
 } forked;
 
-static void join_star(const forked *f, int rank)
+static void join_ranks(const forked *f, int rank)
 {
   size_t room = 12 * (size_t)f->ranks, n = 0;
   char *list = malloc(room);
   for (int r = 1; r < f->ranks; r++) {
-    int mine = f->star[r][rank != 0];
+    int mine = f->sockets[r][rank != 0];
     bool keep = rank == 0 || rank == r;
-    close(f->star[r][rank == 0]);
+    close(f->sockets[r][rank == 0]);
     if (!keep) close(mine);
     else if (list) n += (size_t)snprintf(list + n, room - n, "%s%d", n ? "," : "", mine);
   }
-  if (list) setenv("CAPL_STAR", list, 1);
+  if (list) setenv("CAPL_CONTROL_SOCKETS", list, 1);
   free(list);
 }
 
 static int run_forked(void *user, int rank)
 {
   forked *f = user;
-  join_star(f, rank);
+  join_ranks(f, rank);
   f->l->job.rank = rank;
   set_number("CAPL_RANK", rank);
   set_number("CAPL_LOCAL_RANK", rank);
@@ -186,25 +186,25 @@ static int run_forked(void *user, int rank)
   return run_worker(f->l, rank);
 }
 
-static bool make_star(forked *f)
+static bool make_sockets(forked *f)
 {
-  f->star = calloc((size_t)f->ranks, sizeof *f->star);
-  for (int r = 1; f->star && r < f->ranks; r++)
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->star[r]) != 0) return false;
-  return f->star != NULL;
+  f->sockets = calloc((size_t)f->ranks, sizeof *f->sockets);
+  for (int r = 1; f->sockets && r < f->ranks; r++)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, f->sockets[r]) != 0) return false;
+  return f->sockets != NULL;
 }
 
-/* Only the ranks keep their ends: that one of them has died is seen when nobody holds its socket any more. */
-static void close_star(void *user)
+/* Only the ranks keep their ends: a dead rank is detected when no process holds its socket. */
+static void close_sockets(void *user)
 {
   const forked *f = user;
-  for (int r = 1; r < f->ranks; r++) close(f->star[r][0]), close(f->star[r][1]);
+  for (int r = 1; r < f->ranks; r++) close(f->sockets[r][0]), close(f->sockets[r][1]);
 }
 
 static int launch_forked(launch *l, int ranks)
 {
   forked f = {.l = l, .ranks = ranks};
-  if (!make_star(&f))
+  if (!make_sockets(&f))
     return fprintf(stderr, "capl: cannot make sockets for %d ranks: %s\n", ranks, strerror(errno)), EXIT_ERROR;
   set_number("CAPL_WORLD_SIZE", ranks);
   set_number("CAPL_LOCAL_SIZE", ranks);
@@ -212,11 +212,11 @@ static int launch_forked(launch *l, int ranks)
   announce_terminal();
   l->job.saving = new_flags(ranks);
   l->job.hold = new_hold();
-  crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_star, .user = &f, .ranks = ranks,
+  crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_sockets, .user = &f, .ranks = ranks,
                              .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold,
                              .saving = l->job.saving});
   int status = supervise(&c);
-  free(f.star);
+  free(f.sockets);
   return status;
 }
 
@@ -265,7 +265,7 @@ static int launch_rank(launch *l, const capl_place *place)
   bool ours = getenv("CAPL_MPIRUN") != NULL;
   char why[RANKS_WHY];
   if (choose_gpu(l, place->local_rank, place->local_size, gpus_count(why, sizeof why)) != CAPL_OK) return say_error();
-  setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is told by this program, not by Open MPI's traceback */
+  setenv("OMPI_MCA_opal_signal", "", 0); /* a crash is reported by this program, not by Open MPI's traceback */
   if (place->rank > 0) unsetenv("CAPL_BAR");
   l->job.rank = place->rank;
   /* ours binds nobody: a narrow mask is a container's */
