@@ -106,7 +106,7 @@ end
 local model = nn.Sequential {
   conv(1, 32, true), conv(32, 64), conv(64, 64, true), conv(64, 128), conv(128, 128), conv(128, 128, true),
   conv(128, 128), nn.Flatten(), nn.Linear(128 * 7 * 20, 1024), nn.Dropout(p.dropout), nn.ReLU(),
-  nn.Linear(1024, LENGTH * #images.charset),
+  nn.Linear(1024, LENGTH * images.classes),
 }
 if p.sync_bn then model = nn.convert_sync_batchnorm(model) end
 capl.model(model, {output = "text", charset = images.charset, length = LENGTH})

@@ -101,7 +101,7 @@ function Attention:init(channels, height, width)
   self.value = nn.Sequential {
     nn.Conv2d(channels, channels, {height, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
   }
-  self.read = nn.Linear(channels, #charset)
+  self.read = nn.Linear(channels, images.classes)
 end
 
 function Attention:forward(x)
@@ -148,7 +148,8 @@ local opt = optim.join {
 train.fit {
   model = model, train = images, val = val, test = test,
   loss = function(output, batch)
-    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
+    local scores = output:view(-1, images.classes)
+    return nn.cross_entropy(scores, batch.target:view(-1), {label_smoothing = p.label_smoothing})
   end,
   optimizer = opt, precision = p.precision, samples = samples, max_time = p.max_time,
 }

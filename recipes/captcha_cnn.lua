@@ -53,7 +53,7 @@ local function held_out(role, count, seed)
 end
 local val, test = held_out("val", p.val, p.seed + 2), held_out("test", p.test, p.seed)
 local charset = train.charset
-local K = #charset
+local K = train.classes
 
 -- ---- network ----
 

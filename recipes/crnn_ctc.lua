@@ -73,7 +73,7 @@ local function from_files()
   local channels = tonumber(p.channels) or found.suggested.channels
   for _, size in ipairs(found.sizes) do
     local text = found.source:text(size.id)
-    if text then widths[#widths + 1] = size.width * height / size.height / #text end
+    if text then widths[#widths + 1] = size.width * height / size.height / #capl.text.characters(text) end
   end
   table.sort(widths)
   local all = data.open(p.data, {
@@ -125,13 +125,13 @@ end
 
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
 local charset = images.charset
-local K = #charset + 1 -- the blank is the last class
+local K = images.classes + 1 -- the blank is the last class
 local height = parts.train:height()
 -- px per time step; a character needs at least two steps, plus one between equal neighbors
 local px = narrowest < 10 and 2 or 4
 world:print(("%d images to train on, %d to stop by and choose, %d to test on; %d characters; a time step " ..
   "is %d px"):format(
-  parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, #charset, px))
+  parts.train:count(), parts.val:count(), parts.test and parts.test:count() or 0, images.classes, px))
 
 -- ---- network ----
 

@@ -110,7 +110,7 @@ function Attention:init(channels, height, width)
   self.value = nn.Sequential {
     nn.Conv2d(channels, channels, {height, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
   }
-  self.read = nn.Linear(channels, #charset)
+  self.read = nn.Linear(channels, images.classes)
 end
 
 function Attention:forward(x)
@@ -146,7 +146,7 @@ end
 train.fit {
   model = model, train = images, val = val, test = test,
   loss = function(output, batch) -- shorter texts are padded with -1
-    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {ignore_index = -1})
+    return nn.cross_entropy(output:view(-1, images.classes), batch.target:view(-1), {ignore_index = -1})
   end,
   optimizer = optim.join {
     optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = 0.1}),

@@ -51,7 +51,7 @@ local height, widths = found.suggested.height, {}
 local channels = tonumber(p.channels) or found.suggested.channels
 for _, size in ipairs(found.sizes) do
   local text = found.source:text(size.id)
-  if text then widths[#widths + 1] = size.width * height / size.height / #text end
+  if text then widths[#widths + 1] = size.width * height / size.height / #capl.text.characters(text) end
 end
 table.sort(widths)
 local narrowest = widths[math.ceil(#widths / 20)] -- robust against outliers
@@ -80,7 +80,7 @@ local function loader(role, batch)
 end
 
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
-local K = #images.charset + 1 -- the blank is the last class
+local K = images.classes + 1 -- the blank is the last class
 -- px per time step; a character needs at least two steps, plus one between equal neighbors
 local px = narrowest < 10 and 2 or 4
 world:print(("%d images to train on, %d to stop by and choose; %d characters; a time step is %d px"):format(

@@ -48,7 +48,7 @@ local function read_texts(source)
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     texts[#texts + 1] = text
-    for character in (text or ""):gmatch(".") do
+    for _, character in ipairs(capl.text.characters(text or "")) do
       if not seen[character] then table.insert(characters, character) end
       seen[character] = true
     end
@@ -65,7 +65,7 @@ end
 
 local named = data.open(p.data, {label = p.label, charset = "!-~", length = {1, 32}, resize = true}) -- any label
 local texts, characters = read_texts(named)
-local length = p.length == "auto" and #(texts[1] or "....") or tonumber(p.length)
+local length = p.length == "auto" and #capl.text.characters(texts[1] or "....") or tonumber(p.length)
 local charset = p.charset == "auto" and as_charset(characters) or p.charset
 if charset == "" then charset = "0-9A-Z" end -- no label matches: the next line raises the error
 local all = data.open(p.data, {label = named.label, charset = charset, length = length, resize = p.resize})
@@ -121,7 +121,7 @@ function Attention:init(channels, rows, columns)
     nn.Conv2d(channels, channels, {rows, 1}, {bias = false}), nn.BatchNorm2d(channels), nn.ReLU(),
   }
   self.dropout = nn.Dropout(p.dropout)
-  self.read = nn.Linear(channels, #charset)
+  self.read = nn.Linear(channels, images.classes)
 end
 
 function Attention:forward(x)
@@ -170,7 +170,8 @@ local opt = optim.join {
 train.fit {
   model = model, train = images, val = val, test = test,
   loss = function(output, batch)
-    return nn.cross_entropy(output:view(-1, #charset), batch.target:view(-1), {label_smoothing = p.label_smoothing})
+    local scores = output:view(-1, images.classes)
+    return nn.cross_entropy(scores, batch.target:view(-1), {label_smoothing = p.label_smoothing})
   end,
   optimizer = opt, precision = p.precision, max_time = p.max_time,
 }

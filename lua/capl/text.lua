@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local symbols = require "fields.symbols"
 
 local text = {}
 
@@ -20,7 +21,7 @@ end
 -- Class of each character of the charset: the blank is no character, so classes behind it are one further.
 local function classes_of_characters(charset, blank)
   local class = {}
-  for i = 1, #charset do class[charset:sub(i, i)] = i - 1 < blank and i - 1 or i end
+  for i, symbol in ipairs(symbols.list(charset)) do class[symbol] = i - 1 < blank and i - 1 or i end
   return class
 end
 
@@ -31,7 +32,7 @@ local function flags_of(op, list, K, classes)
     if not classes then
       check.fail(op, "characters were given, but no charset", "charset = the characters in the order of their classes")
     end
-    for c in list:gmatch(".") do
+    for _, c in ipairs(symbols.of(list)) do
       if not classes[c] then check.fail(op, ("'%s' is not in the charset"):format(c)) end
       wanted[classes[c]] = true
     end
@@ -54,6 +55,7 @@ local function places_of(op, pattern, K, classes)
   return table.concat(rows)
 end
 
+-- Also settles o.blank.
 local function check_scores(op, scores, o)
   check.arg(1, op, "tensor", scores)
   if scores.ndim ~= 3 then
@@ -61,8 +63,9 @@ local function check_scores(op, scores, o)
   end
   local K = scores:size(3)
   o.blank = o.blank or K - 1
-  if o.charset and #o.charset ~= K - 1 then
-    check.fail(op, ("a charset of %d characters and a blank, but %d classes"):format(#o.charset, K),
+  local characters = o.charset and symbols.count(symbols.check(op, "the charset", o.charset))
+  if o.charset and characters ~= K - 1 then
+    check.fail(op, ("a charset of %d characters and a blank, but %d classes"):format(characters, K),
       "scores (T,N,K) become (N,T,K) by scores:transpose(1, 2)")
   end
   return K
@@ -75,14 +78,14 @@ local function check_lengths(op, lengths, n)
 end
 
 local function finish(results, charset, blank)
+  local list = charset and symbols.list(charset)
   for _, texts in ipairs(results) do
     for _, t in ipairs(texts) do
       t.confidence = math.exp(t.log_prob)
       if charset then
         local characters = {}
         for i, k in ipairs(t.classes) do
-          local place = k < blank and k + 1 or k
-          characters[i] = charset:sub(place, place)
+          characters[i] = list[k < blank and k + 1 or k]
         end
         t.text = table.concat(characters)
       end
@@ -99,6 +102,15 @@ local function decode(op, scores, o, width, top, n)
   return finish(core.ctc_decode(scores:detach():to("f32"), check_lengths(op, o.lengths, scores:size(1)), o.blank,
     o.min_length, o.max_length, o.allowed and flags_of(op, o.allowed, K, classes), o.pattern
     and places_of(op, o.pattern, K, classes), width, top, n), o.charset, o.blank)
+end
+
+--- The characters of a text, which are Unicode code points of UTF-8.
+-- out  list of strings
+-- errs value: bytes that are no UTF-8
+-- eg   #capl.text.characters("中国")  --> 2
+function text.characters(s)
+  check.arg(1, "text.characters", "string", s)
+  return symbols.of(symbols.check("text.characters", "the text", s))
 end
 
 --- The text of the most probable path of each sample.

@@ -1,6 +1,7 @@
 -- data_check.lua: for `capl data check`: broken files, labels that do not fit, images that occur twice or in both sets.
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
+local symbols = require "fields.symbols"
 
 local check = {}
 
@@ -68,11 +69,6 @@ local function labels(r, source)
   if source.rule or #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
 end
 
--- Characters of a text, of more than one byte too.
-local function characters(text) return text:gmatch("[%z\1-\127\192-\255][\128-\191]*") end
-
-local function length_of(text) return select(2, text:gsub("[^\128-\191]", "")) end
-
 local function is_odd(text) return text:find("[^!-~]") ~= nil end
 
 --- Texts that no charset can hold.
@@ -95,11 +91,11 @@ local function rare_texts(r, source)
   local times_of, where, lengths, n, total, different = {}, {}, {}, 0, 0, 0
   for i = 0, source:count() - 1 do
     local text = source:text(i)
-    for c in characters(text and not is_odd(text) and text or "") do
+    for _, c in ipairs(symbols.of(text and not is_odd(text) and text or "")) do
       different, total = different + (times_of[c] and 0 or 1), total + 1
       times_of[c], where[c] = (times_of[c] or 0) + 1, where[c] or i
     end
-    local length = text and length_of(text)
+    local length = text and symbols.length(text)
     if length then n, lengths[length] = n + 1, (lengths[length] or 0) + 1 end
   end
   local once, usual = {}, nil
@@ -113,7 +109,7 @@ local function rare_texts(r, source)
   if not usual or lengths[usual] == n then return end
   for i = 0, source:count() - 1 do
     local text = source:text(i)
-    if text and length_of(text) ~= usual then
+    if text and symbols.length(text) ~= usual then
       r.lines[#r.lines + 1] = ("  note: %d of %d labels have another length than most, which is %d, such as %s " ..
         "(%s)"):format(
         n - lengths[usual], n, usual, source:name(i), text)

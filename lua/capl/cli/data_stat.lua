@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
 local ranges = require "data.ranges"
+local symbols = require "fields.symbols"
+local term = require "repl.term"
 
 local stat = {}
 
@@ -46,20 +48,14 @@ local function count_files(source, scan)
   return found
 end
 
--- UTF-8 characters of a text.
-local function characters(text) return text:gmatch("[%z\1-\127\194-\244][\128-\191]*") end
-
 local function count_labels(source)
   local found = {lengths = tally(), characters = tally(), texts = tally(), n = 0}
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     if text then
-      local length = 0
-      for c in characters(text) do
-        add(found.characters, c)
-        length = length + 1
-      end
-      add(found.lengths, length)
+      local list = symbols.of(text)
+      for _, c in ipairs(list) do add(found.characters, c) end
+      add(found.lengths, #list)
       add(found.texts, text)
       found.n = found.n + 1
     end
@@ -68,9 +64,6 @@ local function count_labels(source)
 end
 
 -- ---- as text ----
-
--- Characters, not bytes.
-local function width_of(text) return #text:gsub("[\128-\191]", "") end
 
 local function line(name, text) return ("  %-11s%s"):format(name, text) end
 
@@ -107,7 +100,7 @@ local function columns(t, width)
   local cells = {}
   for i, name in ipairs(order) do
     cells[i] = ("%s %d"):format(name, t.count[name])
-    widest = math.max(widest, width_of(cells[i]))
+    widest = math.max(widest, term.width(cells[i]))
   end
   local per_line = math.max(1, math.floor((width - 13) / (widest + 3)))
   local rows = math.ceil(#order / per_line)
@@ -120,7 +113,7 @@ local function columns(t, width)
       local name = order[column * rows + row]
       if name then
         local times = tostring(t.count[name])
-        parts[#parts + 1] = name .. (" "):rep(widest - digits - width_of(name)) .. (" "):rep(digits - #times) .. times
+        parts[#parts + 1] = name .. (" "):rep(widest - digits - term.width(name)) .. (" "):rep(digits - #times) .. times
       end
     end
     lines[row] = (" "):rep(13) .. table.concat(parts, "   ")

@@ -10,6 +10,7 @@ local options = require "cli.options"
 local plot = require "plot"
 local recipe = require "cli.execute"
 local show = require "augment.show"
+local symbols = require "fields.symbols"
 
 local spec = {
   {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "output PNG file"},
@@ -61,11 +62,7 @@ end
 -- ---- views ----
 
 local function text_of(loader, target, i)
-  local ids, characters = target:narrow(1, i, 1):reshape(-1):tolist(), {}
-  for k, id in ipairs(ids) do
-    if id >= 0 and id < #loader.charset then characters[k] = loader.charset:sub(id + 1, id + 1) end
-  end
-  return table.concat(characters)
+  return symbols.spell(loader.charset, target:narrow(1, i, 1):reshape(-1):tolist())
 end
 
 -- "7K0Q", of a mixed sample "7K0Q 70 % + B3".

@@ -96,7 +96,7 @@ end
 local images = loader("train", captchas(p.seed), p.batch)
 local val = loader("val", captchas(p.seed + 1, 500), 100) -- draws the curve, chooses the best weights
 local test = loader("test", captchas(p.seed + 2, 2000), 100) -- looked at once, for the test metric
-local K = #images.charset -- classes: 0-9A-Z are 36
+local K = images.classes -- 0-9A-Z are 36
 ]] .. blocks .. [[
 
 local model = nn.Sequential {
@@ -159,7 +159,7 @@ local function loader(role, batch)
 end
 
 local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
-local K = #images.charset + 1 -- classes; the last one is CTC's blank
+local K = images.classes + 1 -- the last one is CTC's blank
 ]] .. blocks .. [[
 
 local Crnn = nn.class("Crnn")

@@ -5,6 +5,7 @@ local core, observer = ...
 
 local check = require "check"
 local ranges = require "data.ranges"
+local symbols = require "fields.symbols"
 local warnings = require "data.warnings"
 
 local DECODED = 2000 -- images whose pixels are looked at, evenly spread
@@ -23,8 +24,9 @@ local function look_at_labels(found, source)
     local text = not is_bad[id] and source:text(id)
     if text then
       found.labelled = found.labelled + 1
-      lengths[#text] = (lengths[#text] or 0) + 1
-      for c in text:gmatch(".") do counts[c] = (counts[c] or 0) + 1 end
+      local list = symbols.of(text)
+      lengths[#list] = (lengths[#list] or 0) + 1
+      for _, c in ipairs(list) do counts[c] = (counts[c] or 0) + 1 end
       local steps = warnings.steps_of(text)
       if steps > found.steps then found.steps, found.longest = steps, source:name(id) end
     end
@@ -113,7 +115,7 @@ end
 local function tell(found)
   observer:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images,
     found.labelled))
-  line("charset", ("%s (%d characters)"):format(found.charset_short, #found.charset))
+  line("charset", ("%s (%d characters)"):format(found.charset_short, symbols.count(found.charset)))
   line("lengths", lengths_text(found))
   line("px", ("%s wide, %s high"):format(as_range(found.width), as_range(found.height)))
   line("looks", ("%s; gray keeps %.0f %% of the contrast: channels = %d"):format(found.polarity, 100 * found.gray_keeps,
@@ -127,13 +129,6 @@ local function tell(found)
 end
 
 -- ---- exploring ----
-
---- A charset as a text, for people.
-local function short_charset(charset)
-  local list = {}
-  for c in charset:gmatch(".") do list[#list + 1] = c end
-  return ranges(list)
-end
 
 local spec = {
   {"label", "string", "function"}, {"charset", "string"}, {"case", "string"}, {"steps", "whole", from = 1},
@@ -165,7 +160,7 @@ return function(open)
     })
     local found = {path = path, source = source, images = source:count(), label = source.label,
       charset = source.charset, bad = source.bad}
-    found.charset_short = short_charset(source.charset)
+    found.charset_short = ranges(symbols.list(source.charset))
     look_at_labels(found, source)
     warnings.refuse_few(found, o.least or 10)
     local scan = source.box:scan{threads = core.sys.workers_most()}

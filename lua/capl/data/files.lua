@@ -4,6 +4,7 @@ local core, observer = ...
 
 local check = require "check"
 local guess = require "data.guess"
+local symbols = require "fields.symbols"
 
 local files = {}
 
@@ -244,13 +245,20 @@ end
 -- Whether a text is of a source's charset and length, as far as they are given; nil where they are to be found.
 local function wanted_by(o)
   if type(o.charset) ~= "string" or o.charset == "auto" then return nil end
-  local class = "^[" .. o.charset:gsub("[%^%%%[%]]", "%%%0") .. "]+$" -- ranges are written as in a charset
+  local fine, charset = pcall(core.data.charset, o.charset)
+  if not fine then return nil end -- opening the source says what is wrong with it
+  local class_of = symbols.class_of(charset)
   local lo, hi = read_length("data.folder", o.length)
   hi = hi or 4
   lo = lo or (o.variable and 1 or hi)
   return function(text)
     if o.case == "upper" or o.case == "lower" then text = text[o.case](text) end
-    return #text >= lo and #text <= hi and text:find(class) ~= nil
+    local list = symbols.of(text)
+    if #list < lo or #list > hi then return false end
+    for _, symbol in ipairs(list) do
+      if not class_of[symbol] then return false end
+    end
+    return true
   end
 end
 

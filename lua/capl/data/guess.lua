@@ -4,6 +4,8 @@
 -- pattern; its texts score by the list `signs`. The best rule is used only when it leads clearly: else both are shown
 -- and the user chooses. A dot never belongs to a text. A stray file among many decides nothing.
 -- SPDX-License-Identifier: Apache-2.0
+local symbols = require "fields.symbols"
+
 local guess = {}
 
 local LOOKED_AT = 2000 -- names, evenly spread
@@ -29,7 +31,7 @@ local function texts_of(rule, names)
       t.given[#t.given + 1] = text
       t.different = t.different + (t.count[text] and 0 or 1)
       t.count[text] = (t.count[text] or 0) + 1
-      local length = select(2, text:gsub("[^\128-\191]", "")) -- characters, of more than one byte too
+      local length = symbols.length(text)
       t.lengths[length] = (t.lengths[length] or 0) + 1
     end
   end

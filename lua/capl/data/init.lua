@@ -10,6 +10,7 @@ local pm25 = require "data.pm25"
 local scenes = require "data.scenes"
 local series = require "data.series"
 local split = require "data.split"
+local symbols = require "fields.symbols"
 local tensors = require "data.tensors"
 local warnings = require "data.warnings"
 
@@ -20,9 +21,11 @@ local data = {}
 local Source = {}
 Source.__index = Source
 
+-- n_classes: of its targets; those of texts are the characters of the charset.
 local function source(box, bad)
-  return setmetatable({box = box, bad = bad or {}, charset = box:charset(), length = box:length(),
-    length_min = box:length_min(), widths = box:widths()}, Source)
+  local charset = box:charset()
+  return setmetatable({box = box, bad = bad or {}, charset = charset, n_classes = symbols.count(charset),
+    length = box:length(), length_min = box:length_min(), widths = box:widths()}, Source)
 end
 
 --- Number of samples per epoch.

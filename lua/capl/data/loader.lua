@@ -146,11 +146,12 @@ end
 --       in the batches of a single process dealt out in turn, so that a rank may get one less, or none; parts = S for
 --       train.sharded_step: a smaller last step has parts of nearly one size, too;
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
--- out   loader: for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target = (N,T) i32, -1 past
---       the end of a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image takes where the
---       source has several widths (a batch has one of them), onehot = (N,T*K)} and the source's fields by their names:
---       batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil; batch.ids = list of the
---       samples' numbers in the source, from 0, which source:name(id) names
+-- out   loader: loader.charset and loader.classes: how many classes its targets have, which of texts is the number of
+--       characters of the charset; for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target =
+--       (N,T) i32, -1 past the end of a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image
+--       takes where the source has several widths (a batch has one of them), onehot = (N,T*K)} and the source's fields
+--       by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil;
+--       batch.ids = list of the samples' numbers in the source, from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
   local o = read_options(opts)
@@ -179,7 +180,7 @@ function Loader.new(opts)
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
-    length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
+    classes = o.source.n_classes, length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
     batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
     told_bad = 0, low = low,
@@ -348,7 +349,7 @@ local function next_batch(self)
   local batch, ids = next_of(self)
   if not batch then return nil end
   ids_of[batch] = ids
-  batch.classes = self.source.n_classes or #self.charset
+  batch.classes = self.classes
   if self.schedule then self.schedule:handed_out() end
   observer:batch(self, batch)
   return setmetatable(batch, Batch)

@@ -15,7 +15,8 @@ local function part(parent, ids, make)
     if within[one.id] then bad[#bad + 1] = {id = within[one.id], name = one.name, message = one.message} end
   end
   local made = make(parent.box:subset(ids), bad)
-  made.dir, made.place, made.classes = parent.dir, parent.place, parent.classes
+  made.dir, made.place = parent.dir, parent.place
+  made.classes, made.n_classes = parent.classes, parent.n_classes
   return made
 end
 

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local symbols = require "fields.symbols"
 
 local OP = "data.tensors"
 local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's field
@@ -124,7 +125,7 @@ local function check_classes(o)
   end
   if o.charset == nil then return classes end
   if type(o.charset) ~= "string" then refuse("charset is a string, not a %s", type(o.charset)) end
-  local n = #core.data.charset(o.charset)
+  local n = symbols.count(core.data.charset(o.charset))
   if classes and classes ~= n then refuse("classes = %d, but charset has %d", classes, n) end
   return n
 end
@@ -152,7 +153,7 @@ function tensors.new(source)
       classes = classes, fields = fields_of(opts, names),
     }
     local made = source(box)
-    made.ordered, made.n_classes = true, classes
+    made.ordered, made.n_classes = true, classes or made.n_classes
     return made
   end
 end

@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local symbols = require "fields.symbols"
+
 local warnings = {}
 
 local FEW = 200 -- images with labels; below that a net from scratch hardly reads
@@ -15,11 +17,11 @@ local pretrain = "recipes/finetune.lua trains on generated captchas first, for w
 
 --- Time steps that CTC needs for a text: its characters, and a blank between equal neighbours.
 function warnings.steps_of(text)
-  local repeats = 0
-  for i = 2, #text do
-    if text:byte(i) == text:byte(i - 1) then repeats = repeats + 1 end
+  local list, repeats = symbols.of(text), 0
+  for i = 2, #list do
+    if list[i] == list[i - 1] then repeats = repeats + 1 end
   end
-  return #text + repeats
+  return #list + repeats
 end
 
 --- Raises when texts of a source need more time steps than a net has. steps = number, or function(px of the batch) ->

@@ -1,5 +1,6 @@
 -- balance.lua: characters that come far more, or far less, often than the others.
 -- SPDX-License-Identifier: Apache-2.0
+local symbols = require "fields.symbols"
 local texts = require "doctor.texts"
 
 local SHARE = 1 / 5 -- of the mean: rarer than that is told
@@ -8,11 +9,11 @@ local LEAST = 20 -- times the classes: fewer characters in all tell nothing
 local function check(ctx)
   local train = ctx.loaders.train
   local counts, sum = texts.counts(texts.of(train))
-  local classes = texts.are_read(train) and #train.charset or 0
+  local list = texts.are_read(train) and symbols.list(train.charset) or {}
+  local classes = #list
   if classes < 2 or sum < LEAST * classes then return ctx:skip("too few labels") end
   local mean, rare, most, of = sum / classes, {}, 0, nil
-  for i = 1, classes do
-    local c = train.charset:sub(i, i)
+  for _, c in ipairs(list) do
     local n = counts[c] or 0
     if n > 0 and n < SHARE * mean then rare[#rare + 1] = ("%s (%d)"):format(c, n) end
     if n > most then most, of = n, c end

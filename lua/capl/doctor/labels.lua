@@ -1,5 +1,6 @@
 -- labels.lua: labels that are missing, do not fit, or are of other lengths than the model reads.
 -- SPDX-License-Identifier: Apache-2.0
+local symbols = require "fields.symbols"
 local texts = require "doctor.texts"
 
 local function check(ctx)
@@ -14,7 +15,7 @@ local function check(ctx)
     end
     for _, text in ipairs(texts.of(loader)) do
       seen = seen + 1
-      if loader.length and #texts.characters(text) < loader.length then shorter = shorter + 1 end
+      if loader.length and symbols.length(text) < loader.length then shorter = shorter + 1 end
     end
   end
   if seen == 0 then return ctx:skip("no loader has labels that are texts") end

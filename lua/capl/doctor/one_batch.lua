@@ -4,6 +4,7 @@ local core = ...
 
 local forward = require "forward"
 local lr_find = require "train.lr_find"
+local symbols = require "fields.symbols"
 local texts = require "doctor.texts"
 
 local SAMPLES, STEPS, SECONDS = 16, 300, 60
@@ -26,7 +27,7 @@ end
 local function right(ctx, output, batch)
   local train = ctx.o.train
   if not texts.are_read(train) or not batch.target then return nil end
-  local K = #train.charset
+  local K = symbols.count(train.charset)
   if output:numel() ~= batch.target:numel() * K then return nil end
   local read, meant, hits = output:to("f32"):reshape(-1, K):argmax(-1):tolist(), batch.target:reshape(-1):tolist(), 0
   for i, class in ipairs(meant) do

@@ -4,6 +4,7 @@ local core = ...
 
 local ctc = require "meter.ctc"
 local forward = require "forward"
+local symbols = require "fields.symbols"
 local texts = require "doctor.texts"
 
 local FAR = 16 -- time steps a character, from which on blanks are all there is to learn
@@ -32,17 +33,18 @@ local function check(ctx)
     end
     return ("%d time steps, texts of up to %d characters and a blank"):format(output:size(2), train.length)
   end
-  local places = output:numel() / (batch.count * #train.charset)
+  local K = symbols.count(train.charset)
+  local places = output:numel() / (batch.count * K)
   if places == train.length then
-    return ("%d places x %d characters, as the labels have"):format(places, #train.charset)
+    return ("%d places x %d characters, as the labels have"):format(places, K)
   end
   local scores = output:numel() / batch.count
   if places % 1 == 0 and places > train.length then
     return ctx:note(("the model has %d places for %d characters"):format(places, train.length))
   end
   ctx:error(("the model gives %g scores an image; the labels have %d places x %d characters = %d"):format(scores,
-    train.length, #train.charset, train.length * #train.charset),
-    {where = ctx:line("nn%.Linear"), write = ("a last layer of %d scores"):format(train.length * #train.charset)})
+    train.length, K, train.length * K),
+    {where = ctx:line("nn%.Linear"), write = ("a last layer of %d scores"):format(train.length * K)})
 end
 
 return {name = "label length", check = check}

@@ -2,18 +2,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 local _, observer = ...
 
+local symbols = require "fields.symbols"
 
 local texts = {}
 
 local MOST = 200000 -- labels that are looked at
 local DRAWN = 512 -- of a generator, which has no end
-
--- Characters of a text, which may be of several bytes.
-function texts.characters(text)
-  local out = {}
-  for c in text:gmatch("[%z\1-\127\194-\244][\128-\191]*") do out[#out + 1] = c end
-  return out
-end
 
 --- Whether the recipe reads texts, which a loader then has characters for: capl.model says so, else the loader's labels
 -- do.
@@ -26,11 +20,7 @@ local function of_batches(loader, most)
   local out = {}
   for batch in loader:epoch(1) do
     local places = batch.target and batch.target.ndim == 2 and batch.target:tolist() or {}
-    for _, row in ipairs(places) do
-      local text = {}
-      for i, class in ipairs(row) do text[i] = class >= 0 and loader.charset:sub(class + 1, class + 1) or "" end
-      out[#out + 1] = table.concat(text)
-    end
+    for _, row in ipairs(places) do out[#out + 1] = symbols.spell(loader.charset, row) end
     if #out >= most then break end
   end
   return out
@@ -49,7 +39,7 @@ end
 function texts.counts(list)
   local out, sum = {}, 0
   for _, text in ipairs(list) do
-    for _, c in ipairs(texts.characters(text)) do
+    for _, c in ipairs(symbols.of(text)) do
       out[c], sum = (out[c] or 0) + 1, sum + 1
     end
   end

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local symbols = require "fields.symbols"
 
 local ctc = {}
 
@@ -30,11 +31,12 @@ end
 -- in   classes: flat list; first: of the sample; steps
 -- out  text; number of blank steps
 function ctc.collapse(charset, classes, first, steps)
-  local out, blanks, before, blank = {}, 0, -1, #charset
+  local list, out, blanks, before = symbols.list(charset), {}, 0, -1
+  local blank = #list
   for i = first, first + steps - 1 do
     local class = classes[i]
     if class == blank then blanks = blanks + 1
-    elseif class ~= before then out[#out + 1] = charset:sub(class + 1, class + 1) end
+    elseif class ~= before then out[#out + 1] = list[class + 1] end
     before = class
   end
   return table.concat(out), blanks
@@ -67,7 +69,7 @@ local function shape_of(t) return "(" .. table.concat(t:size(), ",") .. ")" end
 --- Scores (N,T,K+1) f32 of an output.
 -- errs value: another shape; both numbers are named
 function ctc.scores(op, charset, output, n)
-  local K = #charset
+  local K = symbols.count(charset)
   if output.ndim == 3 and output:size(1) == n and output:size(3) == K + 1 then return output:to("f32") end
   local hint = "the last dimension are the charset's characters and the blank, the first the images"
   if output.ndim == 3 and output:size(1) == n and output:size(3) == K then
@@ -82,9 +84,10 @@ end
 
 --- Raises for CTC's shape where characters at places are expected.
 function ctc.refuse(op, charset, output, n)
-  if output.ndim ~= 3 or output:size(1) ~= n or output:size(3) ~= #charset + 1 then return end
+  local K = symbols.count(charset)
+  if output.ndim ~= 3 or output:size(1) ~= n or output:size(3) ~= K + 1 then return end
   check.fail(op, ("the model's output is %s: %d classes, one more than the %d characters of the charset"):format(
-    shape_of(output), #charset + 1, #charset),
+    shape_of(output), K + 1, K),
     'a blank makes it CTC: capl.model(model, {output = "text", charset = …, decoding = "ctc"})')
 end
 

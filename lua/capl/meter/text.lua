@@ -13,6 +13,7 @@ local interval = require "meter.interval"
 local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
+local symbols = require "fields.symbols"
 
 local OP = "TextMeter"
 local WORST = 24 -- readings that are kept, wrong ones and right ones
@@ -32,14 +33,15 @@ Text.__index = Text
 local function merged_of(sets)
   local first_of = {}
   for _, set in ipairs(sets) do
-    for character in set:gmatch(".") do first_of[character] = set:sub(1, 1) end
+    local list = symbols.of(set)
+    for _, character in ipairs(list) do first_of[character] = list[1] end
   end
   return first_of
 end
 
 local function both_in(charset, set)
-  local count = 0
-  for character in set:gmatch(".") do count = count + (charset:find(character, 1, true) and 1 or 0) end
+  local count, class_of = 0, symbols.class_of(charset)
+  for _, character in ipairs(symbols.of(set)) do count = count + (class_of[character] and 1 or 0) end
   return count > 1
 end
 
@@ -73,12 +75,13 @@ local function new(opts)
   if type(charset) ~= "string" or charset == "" then
     core.error{code = "value", message = "text_meter needs the charset as a string"}
   end
+  symbols.check(OP, "the charset", charset)
   check.one_of(OP, "decoding", o.decoding, ctc.decodings)
   if o.decoding == "argmax" and not o.decode then ctc.check_places(OP, o.loader) end
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({
-    charset = charset, merge = sets, same = merged_of(sets), decode = o.decode, decoding = o.decoding,
-    loader = o.loader, most = o.worst,
+    charset = charset, symbols = symbols.list(charset), merge = sets, same = merged_of(sets),
+    decode = o.decode, decoding = o.decoding, loader = o.loader, most = o.worst,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
     steps = 0, blanks = 0, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
     fine = {}, seen_fine = 0,
@@ -131,17 +134,18 @@ local function confuse(self, truth, read, id, place)
   end
 end
 
+-- truth, as in all of these: a list of symbols
 local function count_right(self, truth)
-  for place = 1, #truth do
+  for place, symbol in ipairs(truth) do
     count_place(self, place, true)
-    count_right_of(self, truth:sub(place, place))
+    count_right_of(self, symbol)
   end
 end
 
 -- -> edit distance
 local function count_wrong(self, read, truth, id)
   local by_place = #read == #truth
-  for place = 1, by_place and #truth or 0 do count_place(self, place, truth:byte(place) == read:byte(place)) end
+  for place = 1, by_place and #truth or 0 do count_place(self, place, truth[place] == read[place]) end
   return align.walk(truth, read, function(place, want, got)
     if want and not by_place then count_place(self, place, want == got) end
     if want == got then count_right_of(self, want)
@@ -151,7 +155,13 @@ end
 
 -- Whether two readings are the same when look-alikes are one.
 local function alike(self, read, truth)
-  return #self.merge > 0 and (read:gsub(".", self.same)) == (truth:gsub(".", self.same))
+  if #self.merge == 0 or #read ~= #truth then return false end
+  local same = self.same
+  for i, want in ipairs(truth) do
+    local got = read[i]
+    if (same[got] or got) ~= (same[want] or want) then return false end
+  end
+  return true
 end
 
 -- Worse first: more edits, then more sure of it.
@@ -190,17 +200,19 @@ end
 local function count_one(self, read, truth, confidence, id)
   id = id or self.n
   local entry = {id = id, truth = truth, read = read, confidence = confidence, edits = 0}
-  local length = bucket(self.by_length, #truth)
+  local want = symbols.of(truth)
+  local length = bucket(self.by_length, #want)
   self.n, length.n = self.n + 1, length.n + 1
   if read == truth then
     self.exact, length.right = self.exact + 1, length.right + 1
     self.merged = self.merged + 1
-    count_right(self, truth)
+    count_right(self, want)
     keep_right(self, entry)
   else
-    entry.edits = count_wrong(self, read, truth, id)
-    self.edits, self.share = self.edits + entry.edits, self.share + entry.edits / math.max(#read, #truth)
-    if alike(self, read, truth) then self.merged = self.merged + 1 end
+    local got = symbols.of(read)
+    entry.edits = count_wrong(self, got, want, id)
+    self.edits, self.share = self.edits + entry.edits, self.share + entry.edits / math.max(#got, #want)
+    if alike(self, got, want) then self.merged = self.merged + 1 end
     keep_wrong(self, entry)
   end
   if confidence then count_confidence(self, confidence, read == truth) end
@@ -240,8 +252,7 @@ end
 function Text:text(ids, first, count)
   local out = {}
   for i = first, first + count - 1 do
-    local id = ids[i]
-    if id >= 0 and id < #self.charset then out[#out + 1] = self.charset:sub(id + 1, id + 1) end
+    out[#out + 1] = self.symbols[ids[i] + 1]
   end
   return table.concat(out)
 end
@@ -251,8 +262,7 @@ local function pair_of(self, read, truth, length, i)
   local got, want = {}, {}
   for k = (i - 1) * length + 1, i * length do
     if truth[k] >= 0 then
-      got[#got + 1], want[#want + 1] = self.charset:sub(read[k] + 1, read[k] + 1),
-        self.charset:sub(truth[k] + 1, truth[k] + 1)
+      got[#got + 1], want[#want + 1] = self.symbols[read[k] + 1] or "", self.symbols[truth[k] + 1]
     end
   end
   return table.concat(got), table.concat(want)
@@ -260,11 +270,12 @@ end
 
 -- A class that the charset does not have would be counted as a character left out. before: numbers of earlier samples.
 local function check_label(self, truth, before, length, id)
+  local K = #self.symbols
   for place = 1, length do
     local class = truth[before + place]
-    if class >= #self.charset then
+    if class >= K then
       check.fail(OP, ("the label of %s has class %d at place %d; the charset has %d characters, 0 to %d"):format(
-        self:name_of(id or self.n), class, place, #self.charset, #self.charset - 1),
+        self:name_of(id or self.n), class, place, K, K - 1),
         "labels are counted from 0; -1 is no character")
     end
   end
@@ -335,7 +346,7 @@ end
 
 -- (N,T,K) scores of an output (N,T,K) or (N,T*K).
 local function scores(self, output, target)
-  local N, T, K = target:size(1), target:size(2), #self.charset
+  local N, T, K = target:size(1), target:size(2), #self.symbols
   ctc.refuse("train.evaluate", self.charset, output, N)
   if output:size(1) ~= N or output:numel() ~= N * T * K then
     check.fail("train.evaluate", ("the model's output is (%s); it should hold %d places x %d characters for each " ..
@@ -359,7 +370,7 @@ local function add_paths(self, output, batch, ids)
   local target = batch.target
   local log_probs = ctc.scores("train.evaluate", self.charset, output, target:size(1)):log_softmax(-1)
   local class = log_probs:argmax(-1)
-  self.waiting:add({class, target, ctc.confidence(log_probs, class, #self.charset)}, ids,
+  self.waiting:add({class, target, ctc.confidence(log_probs, class, #self.symbols)}, ids,
     {n = target:size(1), steps = output:size(2), places = target:size(2)})
 end
 
@@ -474,7 +485,7 @@ function Text:merged_line()
   local m = self:result().merged
   if not m then return nil end
   local names = {}
-  for i, set in ipairs(m.sets) do names[i] = set:gsub(".", "%0="):sub(1, -2) end
+  for i, set in ipairs(m.sets) do names[i] = table.concat(symbols.of(set), "=") end
   return ("%.2f %% [%.2f, %.2f] with %s"):format(100 * m.exact, 100 * m.low, 100 * m.high, table.concat(names, ", "))
 end
 
@@ -543,11 +554,8 @@ end
 
 -- Rows: meant; columns: read; the last of each: nothing.
 local function matrix(self)
-  local labels, place, counts = {}, {[""] = #self.charset + 1}, {}
-  for i = 1, #self.charset do
-    labels[i] = self.charset:sub(i, i)
-    place[labels[i]] = i
-  end
+  local labels, place, counts = {}, {[""] = #self.symbols + 1}, {}
+  for i, symbol in ipairs(self.symbols) do labels[i], place[symbol] = symbol, i end
   labels[#labels + 1] = ""
   for i = 1, #labels do
     counts[i] = {}
@@ -575,7 +583,7 @@ function Text:write()
   local out = self:result()
   out.by_position, out.by_length = shares(self.by_place, "position"), shares(self.by_length, "length")
   out.by_confidence = confidences(self)
-  if #self.charset <= MATRIX then out.confusion = matrix(self) end
+  if #self.symbols <= MATRIX then out.confusion = matrix(self) end
   return out
 end
 

@@ -7,6 +7,7 @@ local core = ...
 
 local check = require "check"
 local graphics = require "repl.graphics"
+local symbols = require "fields.symbols"
 local term = require "repl.term"
 
 local picture = {}
@@ -47,20 +48,12 @@ local function add_tensor(list, x)
   end
 end
 
--- What classes (one row of a target) spell in a charset; "" where they are no text.
-local function spelled(charset, classes)
-  local out = {}
-  for letter in charset:gmatch("[%z\1-\127\194-\244][\128-\191]*") do out[#out + 1] = letter end
-  for i, class in ipairs(classes) do classes[i] = out[class + 1] or "" end
-  return table.concat(classes)
-end
-
 -- Labels of a batch that is the source's first: as the source has them, else as the targets say.
 local function texts_of(source, batch, n)
   local out, target = {}, batch.target
   local is_text = core.is_tensor(target) and target.ndim == 2 and type(source.charset) == "string"
   for i = 1, n do
-    out[i] = source:text(i - 1) or is_text and spelled(source.charset, target:select(1, i):tolist())
+    out[i] = source:text(i - 1) or is_text and symbols.spell(source.charset, target:select(1, i):tolist())
       or source:name(i - 1) or ""
   end
   return out

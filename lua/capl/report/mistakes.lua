@@ -5,6 +5,8 @@ local align = require "meter.align"
 local chart = require "report.chart"
 local facts = require "report.facts"
 local html = require "report.html"
+local symbols = require "fields.symbols"
+local term = require "repl.term"
 local value = require "report.value"
 
 local mistakes = {}
@@ -79,14 +81,12 @@ local function read_matrix(metrics)
   return m
 end
 
--- A name as long as there is room for.
+-- A name as long as there is room for; how many letters wide it is.
 local function short(label)
   if label == "" then return "∅" end
-  local count = select(2, label:gsub("[^\128-\191]", ""))
-  if count <= LONGEST then return label, count end
-  local bytes = 0
-  for _ = 1, LONGEST - 1 do bytes = label:find("[^\128-\191]", bytes + 2) - 1 end
-  return label:sub(1, bytes) .. "…", LONGEST
+  local list = symbols.of(label)
+  if #list > LONGEST then label = table.concat(list, "", 1, LONGEST - 1) .. "…" end
+  return label, term.width(label)
 end
 
 -- Room before the cells: as much as the longest name takes. Names of several letters stand upright over their columns.
@@ -238,8 +238,7 @@ end
 
 local function missed(text) return ('<span class="miss">%s</span>'):format(html.text(text)) end
 
--- The reading with what differs from the truth marked, and a dot where a character was left out; as a whole when its
--- characters are not bytes.
+-- The reading with what differs from the truth marked, and a dot where a character was left out.
 local function marked(read, truth)
   if read == "" then return missed "nothing" end
   local want, got = align.side_by_side(truth, read)

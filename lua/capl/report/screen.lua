@@ -2,9 +2,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local screen = {}
+local width = require("repl.term").width
 
-local function width(text) return #(text:gsub("[\128-\191]", "")) end
+local screen = {}
 
 --- Text without the bytes that a terminal would obey, or that are no UTF-8.
 function screen.clean(text) return (core.utf8(tostring(text)):gsub("[%c\127]", "?"):gsub("\194[\128-\159]", "?")) end

@@ -5,6 +5,7 @@
 local core, observer = ...
 
 local sync = require "dist.sync"
+local symbols = require "fields.symbols"
 local Run = require "run"
 
 local modelfile = {}
@@ -67,7 +68,8 @@ local function text_facts(run, facts, loader)
     facts.length = loader.length
     return
   end
-  facts.blank, facts.length_min, facts.length_max = #loader.charset, loader.length_min or loader.length, loader.length
+  facts.blank = symbols.count(loader.charset)
+  facts.length_min, facts.length_max = loader.length_min or loader.length, loader.length
 end
 
 -- What the loader knows of the model's input and output.

@@ -1,6 +1,7 @@
 -- show.lua: what a sweep says: a line for each trial that ended, the table of all, and what to do next.
 -- SPDX-License-Identifier: Apache-2.0
 local progress = require "run.progress"
+local term = require "repl.term"
 
 local show = {}
 
@@ -42,12 +43,12 @@ end
 local function aligned(rows, is_number)
   local wide, lines = {}, {}
   for _, row in ipairs(rows) do
-    for c, text in ipairs(row) do wide[c] = math.max(wide[c] or 0, #text) end
+    for c, text in ipairs(row) do wide[c] = math.max(wide[c] or 0, term.width(text)) end
   end
   for i, row in ipairs(rows) do
     local parts = {}
     for c, text in ipairs(row) do
-      local space = (" "):rep(wide[c] - #text)
+      local space = (" "):rep(wide[c] - term.width(text))
       parts[c] = is_number[c] and space .. text or text .. space
     end
     lines[i] = "  " .. table.concat(parts, "  "):gsub("%s+$", "")

@@ -101,7 +101,7 @@ function loaders.held(from, samples)
   local ranks = plain:ranks()
   local function make(role)
     return setmetatable({role = role, held = batches, count = count, at = {epoch = 0, position = 0},
-      source = from.source, charset = from.charset, length = from.length, batch = plain.batch,
+      source = from.source, charset = from.charset, classes = from.classes, length = from.length, batch = plain.batch,
       normalize = from.normalize, dtype = from.dtype, workers = 0, partial = true, low = ranks > 1 and plain.low or nil,
       all = math.min(math.ceil(samples / ranks) * ranks, plain:all_samples())}, Held)
   end
