@@ -11,12 +11,12 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "nn/loss_values.lua", "nn/loss_margins.lua", "nn/dice.lua", "nn/ctc.lua", "nn/summary.lua",
   "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/callbacks/monitor.lua", "optim/join.lua",
   "optim/schedule.lua", "train/fit.lua", "text.lua",
-  "train/evaluate.lua", "train/tree.lua", "train/checkpoint.lua", "train/callbacks/weights.lua",
+  "train/evaluate.lua", "train/tree.lua", "train/callbacks/checkpoint.lua", "train/callbacks/weights.lua",
   "train/callbacks/ema.lua", "train/callbacks/freeze.lua",
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua",
   "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua",
   "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "nn/recompute.lua",
-  "train/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua", "train/shards.lua",
+  "train/callbacks/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua", "train/callbacks/shards.lua",
   "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 

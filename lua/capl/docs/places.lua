@@ -49,7 +49,7 @@ places.objects = {
   about = "what train.EarlyStopping gives"},
   {name = "best_tracker", modules = {"train.callbacks.best"}, class = "BestTracker",
   about = "what train.BestTracker gives"},
-  {name = "checkpoint", modules = {"train.checkpoint"}, class = "Checkpoint", about = "what train.Checkpoint gives",
+  {name = "checkpoint", modules = {"train.callbacks.checkpoint"}, class = "Checkpoint", about = "what train.Checkpoint gives",
     only = "save resume after_step evaluated finish last_words"},
   {name = "monitor", modules = {"train.callbacks.monitor"}, class = "Sampler", about = "what train.Monitor gives"},
   {name = "log", modules = {"run.log"}, class = "Log", about = "what train.Log gives",

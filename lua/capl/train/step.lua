@@ -12,7 +12,7 @@ local capture = require "capture"
 local check = require "check"
 local forward = require "forward"
 local part_of = require "train.part"
-local shards = require "train.shards"
+local Shards = require("train.callbacks.shards").Shards
 local tensor = require "tensor"
 
 local OP = "train.fit"
@@ -92,7 +92,7 @@ end
 
 -- The same step in shards, whose number says what it computes, and not the number of ranks.
 local function sharded(o)
-  local job = shards.new{op = OP, model = o.model, optimizer = o.optimizer, shards = o.shards,
+  local job = Shards.new{op = OP, model = o.model, optimizer = o.optimizer, shards = o.shards,
     full = o.train.batch * (o.train.ranks and o.train:ranks() or 1) / o.shards}
   local function loss_of_part(part) return loss_of(o, part) end
   return function(batch) return job:step(batch[1] and batch or {batch}, loss_of_part) end

@@ -1,52 +1,332 @@
--- checkpoint.lua: saves all state of train.fit while it goes, at its end and when it is asked to end; goes on with
--- --resume.
+-- checkpoint.lua: train.Checkpoint and the key checkpoint of train.fit: saves all state of a run while it goes, at its
+-- end and when it is asked to end; goes on from it to the bit.
+--
+-- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given;
+-- beside them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua; what is read and put
+-- back: restore.lua. Saving changes nothing.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
+local attach = require "run.attach"
 local check = require "check"
-local checkpoint = require "train.checkpoint"
+local dist = require "dist"
+local exact = require "train.exact"
 local folder = require "train.folder"
+local learning_rates = require "train.learning_rates"
 local lines_of = require "train.lines"
+local loops = require "run.loops"
 local metric = require "train.metric"
 local progress = require "run.progress"
+local restore = require "train.restore"
 local resume = require "train.resume"
+local Run = require "run"
 local span = require "train.span"
+local sync = require "dist.sync"
+local tree = require "train.tree"
 
-local OP = "train.fit"
+local OP = "train.Checkpoint"
+local AUTO_FIRST, AUTO_SECONDS = 60, 300
+local SHARE = 0.02 -- of the time of a run that saving may take where "auto" says when
+local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 
-local Part = {}
-Part.__index = Part
+local Checkpoint = {}
+Checkpoint.__index = Checkpoint
 
 local spec = {
-  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2}, {"every_n", "whole"},
+  {"every", "string", "number", default = "auto"}, {"keep", "whole", default = 2, from = 1}, {"every_n", "whole"},
   {"top_k", "whole", default = 0},
+  {"folder", "string"},
 }
+
+-- ---- what is saved ----
+
+local own = {}
+for _, entry in ipairs(spec) do own[entry[1]] = true end
+
+-- Splits what was given into options and objects.
+local function split(given)
+  if type(given) ~= "table" then
+    check.fail(OP, "takes one table: train.Checkpoint{model = …, optimizer = …, train = loader}")
+  end
+  local options, objects, count = {}, {}, 0
+  for key, value in pairs(given) do
+    if own[key] then
+      options[key] = value
+    elseif type(key) ~= "string" or not restore.methods_of(value) then
+      local near = type(key) == "string" and core.nearest(key, {"every", "keep", "every_n", "top_k", "folder"})
+      check.fail(OP, ("%s is a %s without state() and set_state(), so it cannot be saved"):format(tostring(key),
+        core.typename(value)), near and ("did you mean %s?"):format(near) or nil)
+    else
+      objects[key], count = value, count + 1
+    end
+  end
+  if count == 0 then
+    check.fail(OP, "there is nothing to save", "give what has state: model = …, optimizer = …, train = loader")
+  end
+  return options, objects
+end
+
+-- every -> {seconds =} or {steps =} or {evaluations = true}
+local function read_every(every)
+  if every == "auto" then return {seconds = AUTO_SECONDS, auto = true} end
+  if every == "eval" then return {evaluations = true} end
+  if type(every) == "number" then
+    if every >= 1 and every % 1 == 0 then return {steps = every} end
+    check.fail(OP, ("every is a number of steps from 1 on, a time such as \"5m\", \"eval\" or \"auto\", got %g"):format(every))
+  end
+  local ok, seconds = pcall(span.seconds_of, OP, every)
+  if ok and seconds then return {seconds = seconds} end
+  check.fail(OP, ("every is a number of steps, a time such as \"5m\", \"eval\" or \"auto\", got '%s'"):format(every))
+end
+
+--- All state of a training loop in files that a killed run goes on from, to the bit.
+-- in   a table: every object to save by a name of its own: model =, optimizer =, train = loader, ema = … (anything with
+--      state() and set_state(tree), or state_dict() and load_state_dict(tree))
+-- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a
+--      number of steps | a time: "30s", "5m", "1h" | "eval"; keep = 2: the last ones that stay, so that a damaged one
+--      has one before it; every_n = steps: of each such step one stays for good; top_k = 0: so many of the best
+--      evaluations stay (ck:evaluated(value));
+--      folder = where (default: checkpoints/ in the run's folder)
+-- out  an object: ck:resume() before the loop, ck:after_step() as the last line of each step, ck:save() at any time,
+--      ck:finish() behind the loop
+-- errs value: an object without state, no object, an unknown cadence
+function Checkpoint.new(given)
+  local options, objects = split(given)
+  local o = check.options(OP, spec, options)
+  local self = setmetatable({
+    run = Run.of(observer),
+    objects = objects, keep = o.keep, every_n = o.every_n, top_k = o.top_k, path = o.folder,
+    every = read_every(o.every), step = 0, top = {}, saved_at = sync.clock(), count = 0, built = {},
+  }, Checkpoint)
+  for name, object in pairs(objects) do self.built[name] = learning_rates.options_of(object) end
+  return self
+end
+
+-- Loaders among the objects; of train.fit the one of val as well.
+function Checkpoint:loaders()
+  local out = {self.val}
+  for _, object in pairs(self.objects) do
+    if object.source and object.role then out[#out + 1] = object end
+  end
+  return out
+end
+
+function Checkpoint:facts()
+  self.data = self.data or exact.data(self:loaders())
+  return exact.facts(self.run, self.data, self.accumulate)
+end
+
+-- The tree of one file. ended: why the run is over, nil while it goes.
+function Checkpoint:tree(ended)
+  local seed, streams = core.rng()
+  local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(),
+    objects = {}, rng = {seed = seed, streams = streams}, top = self.top, built = self.built,
+    image_shape = self.run.image_shape}
+  for name, object in pairs(self.objects) do
+    local get = restore.methods_of(object)
+    out.objects[name] = object[get](object)
+  end
+  return out
+end
+
+-- ---- saving ----
+
+function Checkpoint:folder()
+  if not self.opened then
+    self.path = self.path or folder.of(self.run:folder())
+    folder.open(self.path)
+    self.opened = true
+  end
+  return self.path
+end
+
+-- Steps whose checkpoints stay.
+function Checkpoint:kept()
+  local out = {}
+  for _, entry in ipairs(self.top) do out[entry.step] = true end
+  if self.every_n then
+    for _, step in ipairs(folder.steps(self.path)) do out[step] = out[step] or step % self.every_n == 0 end
+  end
+  return out
+end
+
+-- Modules among the objects, in the order of their names.
+function Checkpoint:models()
+  local names, out = {}, {}
+  for name, object in pairs(self.objects) do
+    if core.is_module(object) then names[#names + 1] = name end
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do out[i] = self.objects[name] end
+  return out
+end
+
+--- Saves now. -> path of the file
+-- errs io: it cannot be written; the former ones stay
+function Checkpoint:save(ended)
+  if dist.parallel then dist.parallel.settle(self:models()) end
+  local file = folder.file(self:folder(), self.step)
+  self.cost = sync.by_main("saving a checkpoint", function()
+    tree.save(file, self:tree(ended))
+    folder.prune(self.path, self.keep, self:kept())
+  end)
+  self.last, self.last_step, self.count = file, self.step, self.count + 1
+  self.saved_at = sync.now()
+  return file
+end
+
+-- A training does not end because one checkpoint could not be written: the next one may.
+function Checkpoint:try_save(ended)
+  local run = self.run
+  local ok, err = pcall(self.save, self, ended)
+  if ok then return true end
+  if not core.is_error(err) or err.code ~= "io" then error(err, 0) end
+  self.saved_at, self.failed = sync.clock(), err
+  run:print(("note: step %d could not be saved: %s"):format(self.step, err.message))
+  run:print("note: " .. self:last_words())
+  return false
+end
+
+function Checkpoint:how_to_go_on()
+  local run = self.run
+  return run.recipe and run:command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
+end
+
+--- A sentence about the newest checkpoint there is.
+function Checkpoint:last_words()
+  local steps = self.path and folder.steps(self.path) or {}
+  if not steps[1] then return "there is no checkpoint of this run" end
+  return ("the last checkpoint is %s; %s"):format(folder.file(self.path, steps[1]), self:how_to_go_on())
+end
+
+function Checkpoint:is_due()
+  local every = self.every
+  if self.every_n and self.step % self.every_n == 0 then return true end
+  if every.steps then return self.step % every.steps == 0 end
+  if not every.seconds then return false end
+  local wait = every.seconds
+  if every.auto then wait = self.count == 0 and AUTO_FIRST or math.max(wait, self.cost / SHARE) end
+  return sync.clock() - self.saved_at >= wait
+end
+
+-- Saves between two steps when it is time, and when the program was asked to end; then it ends.
+function Checkpoint:between_steps()
+  if self:is_due() and self.last_step ~= self.step then self:try_save() end
+  if self.run.mode ~= "run" or not sync.hold(HOLD) then return end
+  self:stop()
+end
+
+--- For custom training loops: the last line of each step. Saves when it is time; Ctrl-C and SIGTERM save and then end
+-- the run.
+function Checkpoint:after_step()
+  if not self.data then self:facts() end -- as the data are now: a file that goes away later is another matter
+  self.step = self.step + 1
+  self.run.checkpoint = self
+  attach.point(loops.own(self.run))
+  self:between_steps()
+end
+
+function Checkpoint:stop()
+  core.sys.saving(true)
+  if self.last_step == self.step or self:try_save() then
+    self.run:print(("saved: %s; %s"):format(self.last, self:how_to_go_on()))
+  end
+  core.sys.saving(false)
+  sync.hold(0)
+  core.sys.stop()
+end
+
+--- Reports the metric of an evaluation, larger is better: with top_k the checkpoints of the best ones stay.
+function Checkpoint:evaluated(value)
+  check.arg(1, "evaluated", "number", value)
+  local wanted = self.every.evaluations
+  if self.top_k > 0 then
+    table.insert(self.top, {step = self.step, value = value})
+    table.sort(self.top, function(a, b)
+      if a.value ~= b.value then return a.value > b.value end
+      return a.step > b.step
+    end)
+    local out = table.remove(self.top, self.top_k + 1)
+    wanted = wanted or not out or out.step ~= self.step
+  end
+  if wanted then self:try_save() end
+end
+
+--- Behind the loop: saves the end of the run. ended = "steps": why it is over.
+function Checkpoint:finish(ended)
+  sync.hold(0)
+  self:try_save(ended or "steps")
+end
+
+-- ---- going on ----
+
+--- Puts the state of a saved tree back; see Checkpoint:resume.
+function Checkpoint:load(saved, file)
+  restore.load(self, saved, file)
+  self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
+  for _, entry in ipairs(self.top) do entry.value = entry.value or entry.figure end -- "figure": in older files
+  self.saved_at = sync.clock()
+  return saved
+end
+
+--- Goes on where --resume says, or from a checkpoint or a folder of them that is named here.
+-- in   path = nil
+-- out  the number of steps that are done, 0 for a run that begins anew; and the saved tree
+-- errs value: device, data, recipe or others are not what they were, without --inexact; format: no checkpoint is whole
+function Checkpoint:resume(path)
+  local run = self.run
+  if path then return self:resume_from(check.arg(1, "resume", "string", path)) end
+  local saved, file = restore.find(run)
+  if not saved then return 0 end
+  self:load(saved, file)
+  folder.forget_after(self:folder(), saved.step)
+  run:print(("resumed: %s, step %d, saved %s"):format(file, saved.step, saved.saved))
+  for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
+  return saved.step, saved
+end
+
+function Checkpoint:resume_from(path)
+  local saved, file
+  if core.sys.kind(path) == "folder" then saved, file = folder.newest(path) else saved, file = folder.load(path),
+    path end
+  self:load(saved, file)
+  return saved.step, saved
+end
+
+-- ---- the key of train.fit ----
+
+local FIT = "train.fit"
+
+local Callback = {}
+Callback.__index = Callback
+
+local of_key = {unpack(spec, 1, 4)} -- the run says the folder
 
 local function read(o)
   local given = o.checkpoint
   if given == false then return end
   if type(given) ~= "table" then given = {every = given == true and "auto" or given} end
-  o.checkpoint = check.options(OP .. ": checkpoint", spec, given)
+  o.checkpoint = check.options(FIT .. ": checkpoint", of_key, given)
 end
 
 local function new(fit)
   local o = fit.o
   if not o.checkpoint or fit.run.mode ~= "run" then return nil end
   local c = o.checkpoint
-  local keeper = checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
+  local keeper = Checkpoint.new{model = fit.model, optimizer = fit.optimizer, train = o.train, loop = fit,
     every = c.every, keep = c.keep, every_n = c.every_n, top_k = c.top_k}
   keeper.val, keeper.accumulate = o.val, o.accumulate
-  return setmetatable({fit = fit, keeper = keeper, metric = metric.read(OP, o.metric)}, Part)
+  return setmetatable({fit = fit, keeper = keeper, metric = metric.read(FIT, o.metric)}, Callback)
 end
 
--- ---- a cadence that never comes ----
+-- ---- the key: a cadence that never comes ----
 
 local function never(what, why)
   return ("note: checkpoint: %s never comes: %s; the end is saved in any case"):format(what, why)
 end
 
 -- Notes about what will not happen in a run of this length.
-function Part:lines()
+function Callback:lines()
   local o, every, out = self.fit.o, self.keeper.every, {}
   local left = o.steps and ("the run has %d steps"):format(o.steps)
   if every.steps and o.steps and every.steps > o.steps then
@@ -64,7 +344,7 @@ function Part:lines()
   return out
 end
 
--- ---- going on ----
+-- ---- the key: going on ----
 
 local lengths = {"steps", "epochs", "samples", "max_time"}
 local complete = {steps = true, max_time = true}
@@ -72,7 +352,7 @@ local complete = {steps = true, max_time = true}
 local function twice(run, key)
   local value = run:setting(key)
   if key ~= "max_time" then return type(value) == "number" and ("--%s=%g"):format(key, 2 * value) end
-  local ok, seconds = pcall(span.seconds_of, OP, value)
+  local ok, seconds = pcall(span.seconds_of, FIT, value)
   return ok and seconds and ("--max_time=%gs"):format(2 * seconds)
 end
 
@@ -91,7 +371,7 @@ local function has_result(run, saved)
 end
 
 -- Goes on with a run whose steps are done, but not what comes behind them.
-function Part:end_again(saved)
+function Callback:end_again(saved)
   self.fit.run:print(("note: %s ended before its final metrics were written; they are computed now"):format(
     self.fit.run.resume_from.folder))
   if not complete[saved.ended] then self.fit:stop(saved.ended, "ended early before (" .. saved.ended .. ")") end
@@ -99,7 +379,7 @@ function Part:end_again(saved)
 end
 
 -- Whether the run was over and nothing says that it shall be longer now.
-function Part:check_finished(saved)
+function Callback:check_finished(saved)
   local fit, run = self.fit, self.fit.run
   if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
   if not has_result(run, saved) and not resume.is_longer(run) then return self:end_again(saved) end
@@ -120,7 +400,7 @@ function Part:check_finished(saved)
 end
 
 -- Share of the run that a saved state has behind it, by the length that the run has now.
-function Part:position_of(saved)
+function Callback:position_of(saved)
   local o, span_state = self.fit.o, saved.objects.loop.span
   local share = o.steps and saved.step / o.steps or 0
   if o.max_time then share = math.max(share, span_state.seconds / math.max(o.max_time - span_state.reserve, 1e-3)) end
@@ -128,7 +408,7 @@ function Part:position_of(saved)
 end
 
 -- A run that is longer now than it was is not as far as it was, and what ended it begins to count anew.
-function Part:forget_the_end(saved)
+function Callback:forget_the_end(saved)
   local loop = saved.objects.loop
   if self.again then return end
   if saved.ended or resume.is_longer(self.fit.run) then loop.span.position = self:position_of(saved) end
@@ -139,7 +419,7 @@ function Part:forget_the_end(saved)
 end
 
 -- The data as they are now: a file that goes away later is another matter.
-function Part:begin() self.keeper:facts() end
+function Callback:begin() self.keeper:facts() end
 
 -- State of a custom training loop has no loop of train.fit in it.
 local function check_loop(saved, file)
@@ -152,9 +432,9 @@ local function check_loop(saved, file)
 end
 
 --- Told before all others: puts the state back if there is one to go on from.
-function Part:resume()
+function Callback:resume()
   local run = self.fit.run
-  local saved, file = checkpoint.find(self.fit.run)
+  local saved, file = restore.find(self.fit.run)
   if not saved then return end
   check_loop(saved, file)
   self:check_finished(saved)
@@ -174,23 +454,23 @@ function Part:resume()
   for _, line in ipairs(resume.changes(run)) do run:print("resume: " .. line) end
 end
 
--- ---- saving ----
+-- ---- the key: saving ----
 
 -- Larger is better for the keeper.
-function Part:evaluated(e)
-  local value, better = metric.of(OP, self.metric, e)
+function Callback:evaluated(e)
+  local value, better = metric.of(FIT, self.metric, e)
   self.value = better == "min" and -value or value
 end
 
 --- Saves between two steps because somebody says so. -> path
-function Part:save_now()
+function Callback:save_now()
   local keeper = self.keeper
   keeper.step = self.fit.step
   if keeper.last_step ~= keeper.step then keeper:save() end
   return keeper.last
 end
 
-function Part:between_steps()
+function Callback:between_steps()
   local keeper = self.keeper
   keeper.step = self.fit.step
   if self.value then keeper:evaluated(self.value) end
@@ -200,14 +480,14 @@ function Part:between_steps()
   if (wanted or keeper:is_due()) and keeper.last_step ~= keeper.step then keeper:try_save() end
 end
 
-function Part:finish(result)
+function Callback:finish(result)
   if self.keeper.last_step == self.fit.step and self.keeper.ended == result.ended then return end
   self.keeper.step = self.fit.step
   self.keeper:try_save(result.ended)
 end
 
 -- Ctrl-C and SIGTERM: what is between two steps can be saved.
-function Part:stopped()
+function Callback:stopped()
   local run = self.fit.run
   local keeper, fit = self.keeper, self.fit
   if not fit.whole then
@@ -223,7 +503,7 @@ function Part:stopped()
 end
 
 -- An error: what can still be had. Between two steps, as when data went away, nothing is lost.
-function Part:failed()
+function Callback:failed()
   local keeper, fit = self.keeper, self.fit
   if fit.step == 0 then return end
   keeper.step = fit.step
@@ -232,4 +512,4 @@ function Part:failed()
 end
 
 return {name = "checkpoint", spec = {{"checkpoint", "string", "number", "boolean", "table", default = "auto"}},
-  read = read, new = new}
+  read = read, new = new, Checkpoint = Checkpoint.new}
