@@ -32,7 +32,7 @@ def need(name):
         sys.exit(3)
 
 
-def tell(case, milliseconds, images, **versions):
+def report(case, milliseconds, images, **versions):
     step = statistics.median(milliseconds)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(json.dumps({"case": case, "threads": THREADS, "step_ms": step, "images": images,
@@ -64,7 +64,7 @@ def generate(font):
         for _ in range(64):
             maker.generate_image("".join(random.choice(letters) for _ in range(4)))
 
-    tell("generate", turns(draw), 64, captcha=getattr(captcha, "__version__", "?"))
+    report("generate", turns(draw), 64, captcha=getattr(captcha, "__version__", "?"))
 
 
 # ---- augmentation -------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def augment(variant):
             if mask:
                 classes[i] = numpy.asarray(mask)
 
-    tell("augment " + variant, turns(make), count, pillow=PIL.__version__)
+    report("augment " + variant, turns(make), count, pillow=PIL.__version__)
 
 
 # ---- folders ------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def folder(path, augmented):
             pass
 
     times = [one / len(loader) for one in turns(epoch, time.monotonic)]
-    tell("folder augment" if augmented else "folder", times, 64, torch=torch.__version__, pillow=PIL.__version__)
+    report("folder augment" if augmented else "folder", times, 64, torch=torch.__version__, pillow=PIL.__version__)
 
 
 CASES = {"generate": generate, "augment": augment, "folder": lambda path, *more: folder(path, more == ("augment",))}

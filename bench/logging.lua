@@ -1,5 +1,5 @@
 --- capl: 1
--- A network so small that what a run tells and writes is seen: `capl bench --logging bench/logging.lua`.
+-- A network so small that what a run reports and writes is seen: `capl bench --logging bench/logging.lua`.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {
   steps = 10000,

@@ -113,7 +113,7 @@ function Attention:forward(x)
 end
 
 local model = nn.Sequential {
-  block(1, 8, 1), -- 60x160: what tells 0 from O is a pixel wide
+  block(1, 8, 1), -- 60x160: what distinguishes 0 from O is a pixel wide
   block(8, 16, 2), -- 30x80
   block(16, 32, 2), -- 15x40
   block(32, 32, 1),

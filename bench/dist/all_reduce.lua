@@ -14,7 +14,7 @@ end
 
 local function slowest(seconds)
   local most = 0
-  for _, other in ipairs(world:gather(seconds)) do most = math.max(most, other) end
+  for _, other in ipairs(world:all_gather_object(seconds)) do most = math.max(most, other) end
   return 1e3 * most
 end
 

@@ -1,6 +1,6 @@
 --- capl: 1
 -- overlap.lua: steps of the seeds' network (19 M parameters, 76 MB of gradients) on random images: images a second of a
--- rank; the report behind it tells the share of the exchange that the backward pass has hidden. Weak scaling is images
+-- rank; the report after it shows the share of the exchange that the backward pass has hidden. Weak scaling is images
 -- a second of two ranks to twice those of one: capl --ranks=2 bench/dist/overlap.lua and --ranks=1, in turn, with
 -- OMP_NUM_THREADS=1.
 -- SPDX-License-Identifier: Apache-2.0

@@ -100,7 +100,7 @@ static capl_status too_new(const reader *r, const char *what, const char *versio
   CAPL_FAIL(CAPL_EUNSUPPORTED, "%s:%d: the recipe needs %s %s or newer, this is capl %s", r->path, r->line, what,
             version, capl_version());
   capl_error_hint("update capl: in its checkout git pull and scripts/build, else fetch the newest release; capl "
-                  "--version tells what "
+                  "--version shows what "
                   "is installed");
   return CAPL_EUNSUPPORTED;
 }

@@ -33,7 +33,7 @@ local function sorted_keys(t)
   return keys
 end
 
--- Adds the tensors of a value to the list, in a fixed order, and what tells kinds of calls apart to parts.
+-- Adds the tensors of a value to the list, in a fixed order, and what distinguishes kinds of calls to parts.
 local function scan(value, tensors, parts, level)
   if core.is_tensor(value) then
     tensors[#tensors + 1] = value
@@ -186,8 +186,8 @@ function Captured:too_many(args)
     core.error{code = "state", op = OP, message = message, path = false,
       hint = "give it batches of one size (drop_last = true in data.loader), or call the step itself for odd ones"}
   end
-  if not self.told then observer:print("note: " .. message .. "; others run as they are") end
-  self.told = true
+  if not self.noted then observer:print("note: " .. message .. "; others run as they are") end
+  self.noted = true
 end
 
 -- ---- watched calls ----

@@ -9,7 +9,7 @@ local deterministic, autotune = false, "auto"
 
 local function on_gpu() return core.device():match("^cuda") ~= nil end
 
--- Tells the device what is in force.
+-- Passes the active mode to the device.
 local function apply()
   if not on_gpu() then return end
   local tune = autotune

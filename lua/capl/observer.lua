@@ -1,4 +1,4 @@
--- observer.lua: whom models, loaders and optimizers tell what they do: a run (run/init.lua), else one that only passes
+-- observer.lua: to whom models, loaders and optimizers report: a run (run/init.lua), else one that only passes
 -- it on.
 --
 -- Every Lua state has one, made before the library's other files, which get it as their second argument. The program
@@ -19,8 +19,8 @@ local Observer = {
   -- of layers
   fuse = true, -- capl.fuse: Sequential fuses
   recomputing = nil, -- true while a checkpoint runs its part again: statistics are not to be counted twice
-  on_loss_value = nil, -- function(name, value, x, target, options[, more]) told of each loss that is computed
-  on_ctc = nil, -- function(infeasible (N) u8) told of each CTC loss that is computed
+  on_loss_value = nil, -- function(name, value, x, target, options[, more]) called with each loss that is computed
+  on_ctc = nil, -- function(infeasible (N) u8) called with each CTC loss that is computed
   watch = nil, -- function(module, …) called instead of module:forward(…); it must call that itself
   -- of captured steps
   captured_work = nil, -- while a step is being captured: list of {fn, a, b} that its replays have to do in Lua
@@ -56,25 +56,25 @@ function Observer:off(event, fn)
   end
 end
 
-function Observer:tell(event, ...)
+function Observer:notify(event, ...)
   for _, fn in ipairs(self.listeners[event]) do fn(...) end
 end
 
 -- ---- a step ----
 
 --- The loss that a backward pass of optimizer opt starts from, before that pass.
-function Observer:loss(opt, loss) self:tell("loss", opt, loss) end
+function Observer:loss(opt, loss) self:notify("loss", opt, loss) end
 
 --- A part of the step begins: "forward", "backward".
-function Observer:phase(name) self:tell("phase", name) end
+function Observer:phase(name) self:notify("phase", name) end
 
 --- The gradients of a step are there and no weight has changed yet.
-function Observer:gradients(opt) self:tell("gradients", opt) end
+function Observer:gradients(opt) self:notify("gradients", opt) end
 
 --- A step has ended.
 function Observer:step(opt)
   self.optimizer_steps = self.optimizer_steps + 1
-  self:tell("step", opt)
+  self:notify("step", opt)
 end
 
 -- ---- what a captured step does in Lua: a GPU replays it without ----
@@ -96,7 +96,7 @@ end
 --- A loader is made; augment: its first ops, nil without.
 function Observer:loader_made(loader, role, augment)
   table.insert(self.loaders, {loader = loader, role = role, augment = augment})
-  self:tell("loader", loader, role)
+  self:notify("loader", loader, role)
 end
 
 --- A loader hands out a batch.
@@ -106,14 +106,14 @@ function Observer:batch(loader, batch) end
 function Observer:repeated(batch) end
 
 --- A loader has given the last batch of an epoch.
-function Observer:epoch(loader, number) self:tell("epoch", loader, number) end
+function Observer:epoch(loader, number) self:notify("epoch", loader, number) end
 
 -- ---- the run around it ----
 
 --- Registers the model that training is about.
 function Observer:set_model(model, opts)
   self.model, self.model_options = model, opts
-  self:tell("model", model, opts)
+  self:notify("model", model, opts)
 end
 
 --- A line for whoever follows what happens.

@@ -356,7 +356,7 @@ function methods.max(x, dim, keep)
   return x:amax(dim, keep), x:argmax(dim, keep)
 end
 
---- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless told otherwise.
+--- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless unbiased = false.
 -- eg   capl.tensor{1, 3}:var():item()  --> 2
 function methods.var(x, dims, opts)
   if type(dims) == "table" and dims[1] == nil then dims, opts = nil, dims end

@@ -155,9 +155,9 @@ same("exchange of nothing", world:exchange(capl.zeros(0), peer):size(1), 0)
 
 same("a sum of metrics", world:sum{a = rank + 0.25}.a, size * (size - 1) / 2 + 0.25 * size)
 same("a metric that one rank has", world:sum(rank == 0 and {only = 3} or {}).only, 3)
-local texts = world:tell(("x"):rep(rank * 1000) .. "\0end")
+local texts = world:all_gather_text(("x"):rep(rank * 1000) .. "\0end")
 for r = 1, size do same("a text's length", #texts[r], (r - 1) * 1000 + 4) end
-local values = world:gather{rank = rank, text = "é\n"}
+local values = world:all_gather_object{rank = rank, text = "é\n"}
 for r = 1, size do same("a gathered value", values[r].rank, r - 1) same("its text", values[r].text, "é\n") end
 local before = world:traffic()
 world:all_reduce(capl.zeros(1000))

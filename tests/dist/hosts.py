@@ -34,8 +34,8 @@ for step = 1, p.steps do
   opt:backward_step((model(capl.ones({4, 8})) - 1):pow(2):mean())
   if step == 20 and world.is_main then capl.io.save(capl.run_folder() .. "/seen.capl", {x = capl.ones(1)}) end
 end
-world:print("hosts " .. table.concat(world:gather(world.host), " ") .. ", local ranks " ..
-  table.concat(world:gather(world.local_rank), " "))
+world:print("hosts " .. table.concat(world:all_gather_object(world.host), " ") .. ", local ranks " ..
+  table.concat(world:all_gather_object(world.local_rank), " "))
 """
 
 

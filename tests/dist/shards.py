@@ -14,13 +14,13 @@ capl.manual_seed(3)
 local world = capl.distributed()
 local source = data.tensors{target = capl.arange(8, {dtype = "i32"}), classes = 8}
 local function text(t) return table.concat(t:tolist(), " ") end
-local before = world:gather(text(capl.rand(3)))
+local before = world:all_gather_object(text(capl.rand(3)))
 for _ in data.loader{source = source, role = "train", batch = 2}:epoch(1) do end
-local after = world:gather(text(nn.Dropout(0.5)(capl.ones(40))))
+local after = world:all_gather_object(text(nn.Dropout(0.5)(capl.ones(40))))
 if before[1] ~= before[2] then error("weights would begin differently") end
 if after[1] == after[2] then error("the ranks drop the same") end
 capl.manual_seed(4)
-local again = world:gather(text(capl.rand(3)))
+local again = world:all_gather_object(text(capl.rand(3)))
 if again[1] ~= again[2] then error("the weights of a second training would begin differently") end
 capl.deterministic(true)
 local net = nn.Linear(1, 1)

@@ -63,7 +63,7 @@ def ways_to_read():
         check(status == 1 and expected in err, f"refuses {word}", out + err)
     status, out, err = capl("info", folder)
     for expected in ("of 0123456789", "ctc, blank is class 10", "px, gray", "standardize", "conv2d 7", "recipe     crnn_ctc.lua"):
-        check(status == 0 and expected in out, f"info tells {expected}", out + err)
+        check(status == 0 and expected in out, f"info shows {expected}", out + err)
     status, out, err = capl("info", folder, "--json")
     told = json.loads(out)
     check(told["meta"]["decoding"] == "ctc" and told["golden"] > 0 and told["numbers"] > 1000, "as JSON too", out + err)
@@ -94,7 +94,7 @@ def one_width():
     shutil.copy(glob.glob("same/*.png")[0], "same/_99.png")
     status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", "--on_error=skip", *SHORT, env=machine("server"))
     check(status == 0, "finetune runs", out + err)
-    check("before any of yours was learnt from: exact" in out, "it tells what drawn captchas have taught", out)
+    check("before any of yours was learnt from: exact" in out, "it shows what drawn captchas have taught", out)
     status, out, err = capl("verify", "runs/finetune/best.capl")
     check(status == 0, "verify a model of one width", out + err)
 

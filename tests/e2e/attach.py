@@ -67,7 +67,7 @@ def bits():
     check("Linear(32 -> 6)" in out and "\n10\n" in out and "\ntrue\n" in out, "locals of the main chunk are there", out + err)
     check(out.rstrip().endswith("detached: the run continues"), "at the end of the input the run continues", out + err)
     out = finish(run)
-    check("s by attach, at step" in out, "the run tells that it was held", out)
+    check("s by attach, at step" in out, "the run reports that it was held", out)
     names = ("last.capl/weights.safetensors", "best.capl/weights.safetensors")
     for name in names:
         with open(f"{alone}/{name}", "rb") as one, open(f"{folder}/{name}", "rb") as other:
@@ -86,13 +86,13 @@ def rates():
     check(f"{folder}/checkpoints/step-" in out and "a number from 0 on" in err, "save says where, lr what it takes", out + err)
     check("detached: the run ends" in out, "stop ends the run", out)
     out = finish(run)
-    check("override, step" in out and "lr = 0.00125" in out and "stopped by attach" in out, "the run tells what was changed", out)
+    check("override, step" in out and "lr = 0.00125" in out and "stopped by attach" in out, "the run reports what was changed", out)
     lines = [line for line in metrics(folder) if "lr" in line]
     check(abs(lines[-1]["lr"] - 0.00125) < 1e-9, "the metrics show the new rate", str(lines[-1]))
     result = read_json(folder + "/result.json")
     check(result["ended"] == "stopped" and result["val"]["n"] == 30, "the run ends properly, with an evaluation", str(result))
     status, out, err = say(folder, "")
-    check(status == 1 and "does not train: it is finished" in err, "a finished run is told from one that trains", out + err)
+    check(status == 1 and "does not train: it is finished" in err, "a finished run is distinguished from one that trains", out + err)
 
 
 def terminal():
@@ -120,7 +120,7 @@ def terminal():
     child.expect("k\t?\\s*2")
     child.expect_exact("capl> ")
     status, out, err = say(folder, "")
-    check(status == 1 and "already attached" in err, "a second visitor is told of the first", out + err)
+    check(status == 1 and "already attached" in err, "a second client gets an error that names the first", out + err)
     child.sendline("step() > 0")
     child.expect_exact("true")
     child.expect_exact("capl> ")

@@ -82,7 +82,7 @@ def combinations():
     check(all(variant["ratio"]["verdict"] == "too few rounds" and "low" not in variant["ratio"] for variant in found["variants"][1:]),
           "two rounds prove nothing", str(found["variants"][1]))
     status, out, err = capl("bench", "variants.lua", "--ab", "work=1,1.0", "--rounds=1", "--steps=1", "--warmup=1")
-    check(status == 0 and "note: work=1 and work=1.0 run with the same settings" in out, "equal variants are told", out + err)
+    check(status == 0 and "note: work=1 and work=1.0 run with the same settings" in out, "equal variants are reported", out + err)
     check("1 round of 1 step, turn by turn" in out and "6 rounds and more give intervals" in out and "everything is measured" in out,
           "a table for people", out)
 
@@ -90,7 +90,7 @@ def combinations():
 def one_variant():
     found = json.loads(capl("bench", "variants.lua", "--steps=4", "--warmup=1", "--json")[1])
     check(0 <= found["hardware"]["wait"] <= 1 and 0 < found["hardware"]["cpu"] <= 1 and "power_w" not in found["hardware"],
-          "plain bench tells load and waiting, too", str(found))
+          "plain bench shows load and waiting, too", str(found))
     status, out, err = capl("bench", "variants.lua", "--steps=4", "--warmup=1")
     check("waits for data" in out and "% busy" in out, "in its lines", out + err)
 

@@ -13,7 +13,7 @@ from program import CAPL, capl, check, in_empty_folder
 
 def refusals():
     status, out, err = capl("completion", "fish")
-    check(status == 1 and "bash|zsh" in err, "another shell is told what there is", out + err)
+    check(status == 1 and "bash|zsh" in err, "another shell gets the list of those there are", out + err)
 
 
 class Shell:

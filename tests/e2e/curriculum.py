@@ -53,7 +53,7 @@ def run():
     check([(s["stage"], s["step"]) for s in stages] == [(1, 0), (2, 20), (3, 34)], "result.json holds them", str(stages))
     with open("runs/staged/metrics.jsonl", encoding="utf-8") as file:
         events = [json.loads(line)["event"] for line in file if '"event"' in line]
-    check(events == ["stage 1: short begins", "stage 2 begins", "stage 3 begins"], "metrics.jsonl tells of them", str(events))
+    check(events == ["stage 1: short begins", "stage 2 begins", "stage 3 begins"], "metrics.jsonl has them", str(events))
     check(open("runs/staged/curriculum.png", "rb").read(4) == b"\x89PNG", "there is a picture", "")
     status, out, err = capl("staged.lua", "--above=2")
     check(status == 1 and "stage 3: exact never gets above 2" in err, "what can never be is said before", out + err)

@@ -60,7 +60,7 @@ end
 
 def look(*words):
     status, out, err = capl("doctor", *words, "--json")
-    check(status in (0, 1) and out.startswith("{"), "doctor tells " + " ".join(words), out + err)
+    check(status in (0, 1) and out.startswith("{"), "doctor shows " + " ".join(words), out + err)
     found = json.loads(out)
     check((status == 1) == (found["errors"] > 0), "its exit status is 1 for errors alone", out)
     by_rule = {}
@@ -112,7 +112,7 @@ def large_gradients():
     has(found, "gradients", "note", "(and 1 other)", "perhaps clip_norm = 1")
     check(len(found["gradients"]) == 1, "said once, not for each parameter", str(found["gradients"]))
     found, _ = look("ill.lua", "--times=1e6", "--lr=1e-8", "--clip=1")
-    check("gradients" not in found, "who clips gradients is not told to", str(found))
+    check("gradients" not in found, "who clips gradients is not advised to", str(found))
 
 
 def of_files():
@@ -135,7 +135,7 @@ def own_loop():
     found.pop("data starvation", None)
     check(found == {}, "a sound loop of one's own has no faults", json.dumps(found))
     skipped = [f["rule"] for f in everything["findings"] if f["severity"] == "skipped"]
-    check(skipped == ["case", "label length", "overfit one batch"], "what cannot be looked at there is told", str(skipped))
+    check(skipped == ["case", "label length", "overfit one batch"], "what cannot be looked at there is reported", str(skipped))
     found, _ = look("ill.lua", "--loop", "--epochs=8", "--lr=1000")
     has(found, "learning rate", "error", "the loss runs away", "capl lr ill.lua --steps=200 finds one")
     found, _ = look("ill.lua", "--loop", "--dead", "--idle", "--epochs=1")
@@ -145,7 +145,7 @@ def own_loop():
     check(status == 0 and "--lr = " in out and os.path.exists("own.png"), "capl lr finds a rate for it", out + err)
     status, out, err = capl("lr", "ill.lua", "--loop", "--epochs=1", "--out=own.png")
     check(status == 1 and "20 steps" in out and "the recipe ended before 2 sweeps of 100 steps to 10" in out and "cannot tell: " in out,
-          "a loop that is too short is told", out + err)
+          "a loop that is too short is reported", out + err)
     status, out, err = capl("lr", "ill.lua", "--epochs=1", "--steps=60", "--out=own.png")
     check(status == 0 and re.search(r"ill\.lua: (\d+ steps, .*; the highest learning rate was|\d+ steps, .*; from .* on the loss ran)", out),
           "train.fit is given the steps it needs", out + err)

@@ -141,7 +141,7 @@ def goes_on():
     check(status == 1 and "precision: bf16, was fp32" in err, "going on in another precision is refused", err)
     status, out, err = capl("bench", "files.lua", "--steps=2", "--warmup=1", "--json", "--products=bf16")
     got = json.loads(out) if status == 0 else {}
-    check((got.get("precision"), got.get("workers")) == ("bf16", 0), "bench tells it, and the threads of its loader", out + err)
+    check((got.get("precision"), got.get("workers")) == ("bf16", 0), "bench shows it, and the threads of its loader", out + err)
 
 
 def other_precision():

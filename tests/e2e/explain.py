@@ -64,7 +64,7 @@ def prompt():
         return capl(text=line + "\n")[1]
     page = ask("?nn.Conv2d")
     for words in ("nn.Conv2d(in_channels, out_channels, kernel_size", "x (N, Cin, H, W)", "padding", "= 0", "nn.Conv2d(3, 64, 3",):
-        check(words in page, f"?nn.Conv2d tells: {words}", page)
+        check(words in page, f"?nn.Conv2d shows: {words}", page)
     check(ask("?Conv2d") == page, "a name without its library is found")
     check("did you mean nn.Conv2d?" in ask("?nn.Conv2x"), "an unknown name is answered with the nearest")
     check("all_gather" in ask("?world") and "step" in ask("?opt"), "an object is answered with its methods")

@@ -31,7 +31,7 @@ def bar():
         check(child.exitstatus == 0 and len(drawn) > 3, f"a terminal of {columns} columns gets a live line", child.before)
         check(max(map(len, drawn)) < columns, "which fits", max(drawn, key=len))
         check(len(drawn) <= 10 * took + 5, "and is not drawn too often", f"{len(drawn)} in {took}")
-        check(all("left" in line and "%" in line for line in drawn), "it tells what is left", drawn[-1])
+        check(all("left" in line and "%" in line for line in drawn), "it shows what is left", drawn[-1])
         after = re.sub(r"\r[^\r\n]*\x1b\[K", "", child.before)
         check("\x1b" not in after and "\nfinal exact=" in after, "nothing of it stays", after)
     for environment in ({"NO_COLOR": "1"}, {"TERM": "dumb", "NO_COLOR": None}):

@@ -97,7 +97,7 @@ def never_comes():
     edit(lambda text: text.replace("steps = p.steps ~=", 'checkpoint = {every = 100, every_n = 50, top_k = 1}, steps = p.steps ~='))
     status, out, err = capl("small.lua", "--steps=12")
     check(status == 0 and "note: checkpoint: every = 100 steps never comes: the run has 12 steps" in out
-          and "every_n = 50 steps never comes" in out, "a cadence that cannot come true is told", out + err)
+          and "every_n = 50 steps never comes" in out, "a cadence that cannot come true is reported", out + err)
     edit(lambda text: text.replace("every = 100, every_n = 50, top_k = 1", 'every = "often"'))
     refused(["small.lua", "--steps=12"], "every is a number of steps, a time such as \"5m\", \"eval\" or \"auto\", got 'often'")
     edit(lambda text: text.replace('checkpoint = {every = "often"}', "checkpoint = false"))
@@ -130,7 +130,7 @@ def put_long(path):
 
 
 def overrides():
-    """A running training is told one thing after the other; the last one ends it."""
+    """A running training is given one order after the other; the last one ends it."""
     shutil.rmtree("runs")
     with open("out.txt", "w", encoding="utf-8") as out:
         child = subprocess.Popen([CAPL, "small.lua", "--steps=10000000"], stdout=out, stderr=out, stdin=subprocess.DEVNULL)

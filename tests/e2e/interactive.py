@@ -45,7 +45,7 @@ def piped():
     status, out, err = say("model, last\n", "--how=early")
     check(status == 0 and "Linear(4 -> 2)" in out and "nil" in out, "after an early return, too", out + err)
     status, out, err = say("batch.image:size(2)\nwhere()\nframe(3)\nnumber\nframe(4)\n", "--how=badly")
-    check("weight expects 4 input features" in err and "5\n" in out, "an error is told, then its innermost function is there", out + err)
+    check("weight expects 4 input features" in err and "5\n" in out, "an error is reported, then its innermost function is there", out + err)
     check("* 1  ends.lua:7  " in out and "main chunk: p, model, number" in out, "where() shows the functions at work", out + err)
     check("8\n" in out and "a number from 1 to" in err and status == 1, "frame(n) takes the names of another", out + err)
     status, out, err = capl("run", "-i", "ends.lua", text="1 + 1\n")

@@ -73,7 +73,7 @@ def meta(exact):
     check(abs(values["metrics"]["exact"] - exact) < 1e-9 and values["metrics"]["n"] == 64, "and the metrics", str(values))
     with open(os.path.join(ROOT, "docs/model-file.md"), encoding="utf-8") as file:
         documented = set(re.findall(r"`(\w+)`", "".join(line for line in file if line.startswith("| `"))))
-    check(set(values) <= documented, "docs/model-file.md tells of every key", str(set(values) - documented))
+    check(set(values) <= documented, "docs/model-file.md has every key", str(set(values) - documented))
     check(sorted(os.listdir(MODEL)) == ["golden", "golden.safetensors", "graph.json", "meta.json", "weights.safetensors"],
           "its files", str(os.listdir(MODEL)))
     check(len(os.listdir(MODEL + "/golden")) == 8, "golden images")
@@ -198,7 +198,7 @@ def verify():
     check(status == 1 and "hint: name the model: runs/captcha/best.capl" in err, "a run's folder is no model", err)
     for command in ("predict", "verify"):
         status, _, err = capl(command)
-        check(status == 1 and f"capl {command} MODEL" in err, f"{command} without words tells its usage", err)
+        check(status == 1 and f"capl {command} MODEL" in err, f"{command} without words shows its usage", err)
         status, out, _ = capl(command, "--help")
         check(status == 0 and f"capl {command} MODEL" in out and "--json" in out, f"{command} --help lists its options", out)
 

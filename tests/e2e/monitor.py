@@ -44,9 +44,9 @@ def gpus():
     seen = look("--count=2", faults="nvmlDeviceGetUtilizationRates:3,nvmlDeviceGetTemperature:15:2")
     check("utilization" not in seen[0]["gpus"][1] and seen[0]["gpus"][1]["power_w"] == 250, "what is not supported is left out")
     check(seen[1]["gpus"][0] == {"index": 0, "name": "Fake 100", "lost": True, "power_w": 60, "power_limit_w": 500,
-                                 "memory_used": 1 << 20, "memory_total": 1 << 30}, "a lost GPU is told", str(seen[1]))
+                                 "memory_used": 1 << 20, "memory_total": 1 << 30}, "a lost GPU is reported", str(seen[1]))
     seen = look("--count=1", library=os.path.join(FAKE, "old"))
-    check("power_limit_w" not in seen[0]["gpus"][1] and seen[0]["gpus"][1]["power_w"] == 250, "an old driver tells what it can")
+    check("power_limit_w" not in seen[0]["gpus"][1] and seen[0]["gpus"][1]["power_w"] == 250, "an old driver shows what it can")
 
 
 def lines():
@@ -93,9 +93,9 @@ def own_loop():
     found = read_json("runs/own/result.json")["monitor"]
     check(status == 0 and found["samples"] > 0 and found["most"]["rss"] > 1e6, "a custom training loop is sampled, too", out + err)
     check(re.search(r"^report: monitor_every = 0.05: \d+ readings of the machine$", out, re.M) and
-          re.search(r"^report: machine: processors \d+ % busy$", out, re.M), "and its report tells so", out)
+          re.search(r"^report: machine: processors \d+ % busy$", out, re.M), "and its report says so", out)
     status, out, err = capl("own.lua", "--monitor_every=0")
-    check(status == 0 and "machine" not in out and "monitor" not in read_json("runs/own-2/result.json"), "unless told not to", out)
+    check(status == 0 and "machine" not in out and "monitor" not in read_json("runs/own-2/result.json"), "unless asked not to", out)
 
 
 def written_after(path, moment):
@@ -107,7 +107,7 @@ def written_after(path, moment):
 
 
 def stop_soon(*words):
-    """Starts a run, stops it after some steps, and returns what its folder tells of the machine."""
+    """Starts a run, stops it after some steps, and returns what its folder has the machine."""
     run = subprocess.Popen([CAPL, "small.lua", "--max_time=1h", "--monitor_every=0.05", *words], stdout=subprocess.DEVNULL,
                            stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     started = time.time()
@@ -121,7 +121,7 @@ def stop_soon(*words):
 
 def stopped():
     first = stop_soon()
-    check(first["samples"] > 0 and first["seconds"] > 0, "a run that is stopped tells its totals", str(first))
+    check(first["samples"] > 0 and first["seconds"] > 0, "a run that is stopped shows its totals", str(first))
     folder = newest()
     both = stop_soon("--resume=" + folder)
     check(newest() == folder and both["samples"] > first["samples"] and both["seconds"] > first["seconds"] and

@@ -59,7 +59,7 @@ def terminal():
 
 
 def gone_terminal():
-    """A terminal that is closed under a program which was told to ignore that signal, as nohup does."""
+    """A terminal that is closed under a program which has to ignore that signal, as nohup does."""
     env = dict(os.environ, CAPL_HISTORY="", TERM="xterm")
     child = pexpect.spawn(CAPL, [], timeout=30, encoding="utf-8", env=env, ignore_sighup=True)
     child.expect_exact("capl> ")
@@ -98,7 +98,7 @@ def pipe():
     check(status == 1 and out == "1\n4\n" and "stdin:2:" in err and "zero byte" in err, "a zero byte hides nothing", out + err)
     with open(os.devnull, "w", encoding="utf-8") as unreadable:
         done = subprocess.run([CAPL], stdin=unreadable, capture_output=True, text=True, timeout=60, check=False)
-    check(done.returncode == 1 and "cannot be read" in done.stderr, "input that cannot be read is told", done.stdout + done.stderr)
+    check(done.returncode == 1 and "cannot be read" in done.stderr, "input that cannot be read is reported", done.stdout + done.stderr)
     status, out, err = capl(text="for i = 1, 2 do\n")
     check(status == 1 and "inside the statement that starts in line 1" in err, "an unfinished statement is an error", out + err)
 

@@ -82,7 +82,7 @@ def whole_run():
                    "capl predict runs/captcha/best.capl", "stage 2: normal augmentation", "captchas/00003.png", "400 W", "3 min 20 s",
                    "80 to 90 % 86.19 %", "whole texts 97.42 % characters 99.35 % at the end (245,760 images)",
                    "confidence (test) 75.00 % mean probability that it gives to what it reads, right or wrong"):
-        check(wanted in words, f"it tells {wanted}", words)
+        check(wanted in words, f"it shows {wanted}", words)
     check(".tiles + p { margin-top" in text and "images last" not in words, "what follows the tiles stands apart", words[:300])
     check("<script>alert(1)</script>" in words and "<script>alert" not in text, "what looks like HTML is text", text[:200])
     check("\u202e" not in text and "\x07" not in text, "nothing turns the text around or rings")
@@ -129,7 +129,7 @@ def settings_of_the_loop():
         run_folder.write("runs/loop-" + name, {"settings.json": {**run_folder.settings(), "loop": mine, "optimizers": rates}})
     words = Page(page_of("runs/loop-a")).text()
     check(re.search(r"lr 0\.01 flag .* train\.fit: ema 0\.9 recipe .* AdamW: eps 1e-08 default train\.fit: keep best default", words), "all in order", words)
-    check("train.fit: overfit" not in words, "what is off and was left alone is not told", words)
+    check("train.fit: overfit" not in words, "what is off and was left alone is not printed", words)
     out = capl("diff", "runs/loop-a", "runs/loop-b", "--out=none")[1]
     check(re.search(r"train\.fit: ema +0\.9 \(recipe\) +0\.99 \(recipe\)", out), "diff compares them", out)
 
@@ -155,7 +155,7 @@ def other_tasks():
     words = Page(text).text()
     check(re.search(r"Outcome mean IoU \(val\) 55.00 %", words) and "its time box is over" in words, "the deciding metric comes first", words)
     for wanted in ("<hair> 1,000 60.00 % 60.00 % 70.00 % –", "confusion matrix of 2 classes: 150 were read wrong", "faces/3.png", "f 0.123", "metrics (val)"):
-        check(wanted in words or wanted in text, f"it tells {wanted}", words)
+        check(wanted in words or wanted in text, f"it shows {wanted}", words)
     check("characters" not in words, "and nothing of characters", words)
     check(re.search(r'rotate\(-90\)" text-anchor="start">&lt;hair&gt;<', text), "long names stand upright over their columns", text)
     check("what was read. Each cell" in words and "next capl predict" not in words, "words and commands are those of the task", words)
@@ -219,7 +219,7 @@ def damaged():
         check(not problems, f"a whole page of damaged files {i}", str(problems))
     with open("runs/damaged/metrics.jsonl", "ab") as file:
         file.write(b'\xff\xfe{"step": \n{"event": "\xc3("}\n[1]\n')
-    check("could not be read" in Page(page_of("runs/damaged")).text(), "lines that could not be read are told")
+    check("could not be read" in Page(page_of("runs/damaged")).text(), "lines that could not be read are reported")
     status, _, err = capl("report", "runs")
     check(status == 1 and "runs is not the folder of a run" in err and "hint:" in err, "a folder that is no run", err)
     run_folder.write("runs/outside", {"evaluation.json": {**run_folder.evaluation(), "worst": [{"image": "../../secret.png"}, {"image": "/secret.png"}]}})
@@ -279,7 +279,7 @@ def lists():
     status, out, err = capl("runs")
     check(status == 0 and re.search(r"^whole +captcha.lua +finished +2026-11-20 10:00:00 +4,000 +3 min 20 s +93.10 % exact \(test\)$", out, re.M),
           "capl runs", out + err)
-    check("sweep: 1 run more; 'capl runs runs/sweep' lists them" in out, "folders of runs are told", out)
+    check("sweep: 1 run more; 'capl runs runs/sweep' lists them" in out, "folders of runs are reported", out)
     names = [run["name"] for run in json.loads(capl("runs", "--sort=name", "--json")[1])]
     check(names == sorted(names), "sorted by name", str(names))
     status, _, err = capl("runs", "--sort=nam")
@@ -328,7 +328,7 @@ def sweeps():
     check(not page.problems and "http" not in text, "the page of a sweep is well-formed and alone", str(page.problems))
     for wanted in ("Best: trial 2", "70.00 %", "lr=1e-2", "<large>", "capl r.lua --lr=1e-2", "out of memory <b>",
                    "val_exact over lr", "best val_exact by net", "val_exact of the best trials", "500 MB"):
-        check(wanted in page.text(), f"it tells {wanted}", page.text())
+        check(wanted in page.text(), f"it shows {wanted}", page.text())
     rng = random.Random(3)
     for i in range(6):
         write_sweep("runs/tries", mutate(rng, plan), [mutate(rng, row) for row in rows])

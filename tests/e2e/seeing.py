@@ -1,4 +1,4 @@
-"""What a run tells while it trains: metrics.jsonl, metrics.csv, TensorBoard's file, --json, --quiet, where time goes.
+"""What a run reports while it trains: metrics.jsonl, metrics.csv, TensorBoard's file, --json, --quiet, where time goes.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -138,7 +138,7 @@ local opt = optim.AdamW(model:parameters(), {lr = 0.01})
     check(status == 0 and sorted(os.listdir(".")) == before and left == [], "a check leaves no lines", out + err + str(left))
     status, out, err = capl("own.lua")
     folder = sorted(glob.glob("runs/own*"))[-1]
-    check(status == 0 and metrics(folder)[-1]["step"] == 1000 and "waits" in out, "a custom training loop tells the same", out + err)
+    check(status == 0 and metrics(folder)[-1]["step"] == 1000 and "waits" in out, "a custom training loop shows the same", out + err)
     check({"metrics.csv", "schedule.png"} <= set(os.listdir(folder)), "and leaves the same files", str(os.listdir(folder)))
 
 

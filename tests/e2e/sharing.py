@@ -1,4 +1,4 @@
-"""Recipes as documents: what is told of one without running it, its manifest and every way in which files may differ from that,
+"""Recipes as documents: what is known of one without running it, its manifest and every way in which files may differ from that,
 and the proof of what it claims.
 
 SPDX-License-Identifier: Apache-2.0

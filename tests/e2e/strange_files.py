@@ -56,7 +56,7 @@ def no_files():
     why = "a pipe or a device, not a file"
     replace("settings.json", os.mkfifo)
     with open(f"{RUN}/report.html", encoding="utf-8") as file:
-        check("more than the 536870912 that make sense here" in file.read(), "the page tells the size of a file")
+        check("more than the 536870912 that make sense here" in file.read(), "the page shows the size of a file")
     read_at_once("report", RUN)
     with open(f"{RUN}/report.html", encoding="utf-8") as file:
         check(why in file.read(), "and what is no file")

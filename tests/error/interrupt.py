@@ -136,7 +136,7 @@ def few_descriptors(folder):
             told = f"at most {n} files may be open here (ulimit -n), and this needs" in done.stderr and "hint: " in done.stderr
             if done.returncode != 1 or not told:
                 check(False, f"ulimit -n {n}: {' '.join(words)} says so", f"{done.returncode}\n{done.stdout}\n{done.stderr}")
-    print("ok 4 to 16 descriptors are told to be too few")
+    print("ok 4 to 16 descriptors are reported to be too few")
 
 
 def little_memory(folder):
@@ -150,13 +150,13 @@ def little_memory(folder):
     for mb, words in cases:
         done = subprocess.run(["bash", "-c", f"ulimit -v {mb}000; {CAPL} {words}"], capture_output=True, text=True, timeout=30)
         if "PANIC" in done.stderr or "this is a bug" in done.stderr:
-            check(False, f"{mb} MB: {words} tells that memory is short", f"{done.returncode}\n{done.stderr}")
-    print("ok little memory is told as that")
+            check(False, f"{mb} MB: {words} shows that memory is short", f"{done.returncode}\n{done.stderr}")
+    print("ok little memory is reported as that")
     return None
 
 
 def small_files(folder):
-    """What ulimit -f stops is told as that, also where a supervisor writes it."""
+    """What ulimit -f stops is reported as that, also where a supervisor writes it."""
     path = os.path.join(folder, "files.lua")
     with open(path, "w", encoding="utf-8") as file:
         file.write(HEADER + "for i = 1, 2000 do print(i) end\n")

@@ -99,7 +99,7 @@ local function seconds()
   return (capl.clock() - start) / p.times
 end
 local slowest = 0
-for _, s in ipairs(world:gather(seconds())) do slowest = math.max(slowest, s) end
+for _, s in ipairs(world:all_gather_object(seconds())) do slowest = math.max(slowest, s) end
 local bus = p.mb * 1e6 / slowest * 2 * (size - 1) / size / 1e9
 world:print(('{"ranks": %d, "checked": %d, "apart": %.3g, "mb": %g, "ms": %.4f, "bus_gb_s": %.2f}'):format(size,
   checked, furthest, p.mb, 1e3 * slowest, bus))

@@ -11,7 +11,7 @@ local function on_ranks(size, body)
   local told
   for r = 0, size - 1 do
     local world = {rank = r, size = size}
-    function world.tell(_, text)
+    function world.all_gather_text(_, text)
       told[r + 1] = text
       return coroutine.yield()
     end

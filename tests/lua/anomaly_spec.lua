@@ -70,7 +70,7 @@ describe("a step that is not finite", function()
     assert.matches("samples: all of 4: 7 (f7.png), 8 (f8.png)", text, 1, true)
   end)
 
-  it("tells that weights have grown when the lr is too high", function()
+  it("reports that weights have grown when the lr is too high", function()
     local text, before, after = loop{lr = 1e14, steps = 9, loss = function(y) return (y * y):mean() end}
     assert.matches("is inf", text, 1, true)
     assert.matches("weights have grown to", text, 1, true)
@@ -180,7 +180,7 @@ describe("the first loss", function()
     end
   end)
 
-  it("is below 0 where CTC was given scores, which is told", function()
+  it("is below 0 where CTC was given scores, which is reported", function()
     local texts = capl.tensor({{0, 1}}, {dtype = "i32"})
     local found = first(function() return (nn.ctc_loss(capl.zeros(8, 1, 4), texts, 8, 2, {blank = 3})) end)
     assert.matches("a loss below 0: log_probs are no log probabilities", found.warning, 1, true)

@@ -73,7 +73,7 @@ describe("data.captcha", function()
     end
   end)
 
-  it("tells in its docstring of every preset and every option", function()
+  it("documents in its docstring every preset and every option", function()
     local file = assert(io.open((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/data/captcha.lua"))
     local doc = file:read("*a"):match("%-%-%- Captchas drawn while training.-function")
     file:close()

@@ -308,7 +308,7 @@ describe("train.Checkpoint", function()
 end)
 
 describe("train.load_weights", function()
-  it("takes what fits, and tells of every tensor what became of it", function()
+  it("takes what fits, and reports for every tensor what became of it", function()
     local file = os.tmpname()
     capl.manual_seed(1)
     local a = nn.Sequential{nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)}

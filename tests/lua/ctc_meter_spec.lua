@@ -97,7 +97,7 @@ describe("a meter of CTC readings", function()
     end))
   end)
 
-  it("refuses places for texts of several lengths, which cannot tell where one ends", function()
+  it("refuses places for texts of several lengths, which cannot show where one ends", function()
     assert.matches("the texts have 2 to 4 characters", support.error_text(function()
       capl.train.TextMeter{loader = {charset = "ABC", length_min = 2, length = 4}}
     end))
@@ -121,7 +121,7 @@ end)
 describe("capl.model", function()
   after_each(function() capl.model(capl.nn.Linear(1, 1)) end)
 
-  it("is told how texts are read", function()
+  it("takes the way in which texts are read", function()
     local model = capl.nn.Linear(2, 4)
     assert.matches("unknown decoding 'ctcc'; did you mean 'ctc'",
       support.error_text(capl.model, model, {decoding = "ctcc"}))

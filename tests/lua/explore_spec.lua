@@ -113,7 +113,7 @@ describe("data.explore", function()
     raises("an image of 160 px gives 6", check_steps, function(width) return width == 160 and 6 or 9 end)
   end)
 
-  it("tells light text from dark, and colours that gray would lose", function()
+  it("distinguishes light text from dark, and colours that gray would lose", function()
     assert.equal("light on dark", explore(folder_of("light", texts(10), {light = true})).polarity)
     local options = {}
     for i, file in ipairs(texts(10)) do options[file] = {light = i % 2 == 0} end

@@ -71,7 +71,7 @@ describe("sources of files", function()
     end
   end)
 
-  it("tell by a hash whether they would give the same", function()
+  it("show by a hash whether they would give the same", function()
     local function hash(source) return source.box:hash() end
     local options = {charset = "0-9", length = 3}
     local all = data.folder(dir, options)

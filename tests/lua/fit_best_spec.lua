@@ -180,7 +180,7 @@ describe("train.EarlyStopping", function()
     assert.is_nil(ends({patience = 2, min_delta = 0.1}, {1, 1.2, 1.25, 1.35}))
   end)
 
-  it("waits for min_epochs, and counts epochs when told so", function()
+  it("waits for min_epochs, and counts epochs when asked to", function()
     assert.equal(6, (ends({patience = 2, min_epochs = 6}, {1, 1, 1, 1, 1, 1, 1})))
     assert.equal(5, (ends({patience = 2, unit = "epochs"}, {1, 1, 1, 1, 1, 1}, {1, 1, 2, 2, 3, 3})))
   end)

@@ -159,7 +159,7 @@ describe("lr_rule", function()
 end)
 
 describe("schedule.plateau", function()
-  it("is told the metrics of val, also inside a warm-up, and its state goes with the optimizer's", function()
+  it("receives the metrics of val, also inside a warm-up, and its state goes with the optimizer's", function()
     local function make()
       local o = job{val = loader("val", 6), steps = 12, eval_every = 1}
       o.optimizer = optim.SGD(o.model:parameters(), {lr = optim.schedule.warmup(
@@ -175,11 +175,11 @@ describe("schedule.plateau", function()
     assert.same(o.optimizer.groups[1].lr:state(), again.optimizer.groups[1].lr:state())
   end)
 
-  it("is told each metric once, however many groups follow it", function()
+  it("receives each metric once, however many groups follow it", function()
     local plateau = optim.schedule.plateau{lr = 1, patience = 100}
-    local told, report = 0, plateau.told
-    plateau.told = function(...)
-      told = told + 1
+    local calls, report = 0, plateau.on_metric
+    plateau.on_metric = function(...)
+      calls = calls + 1
       return report(...)
     end
     local o = job{val = loader("val", 6), eval_every = 2}
@@ -187,7 +187,7 @@ describe("schedule.plateau", function()
     o.model, o.optimizer = model, optim.SGD(optim.groups(model, {lr = plateau, layer_decay = 0.5}))
     assert.equal(2, #o.optimizer.groups)
     train.fit(o)
-    assert.equal(2, told)
+    assert.equal(2, calls)
   end)
 
   it("wants a val loader", function()

@@ -104,7 +104,7 @@ describe("a batch", function()
 end)
 
 describe("a custom training loop", function()
-  it("that forgets autocast for images of 16 bits is told what to write", function()
+  it("that forgets autocast for images of 16 bits gets a hint what to write", function()
     local model = model_of()
     local text = error_text(model, loader("val", "bf16"):epoch(1)().image)
     assert.matches("conv2d: x is bf16, weight is f32: they must be the same", text, 1, true)

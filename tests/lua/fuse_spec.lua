@@ -118,7 +118,7 @@ describe("a function that cannot be fused", function()
     return seen
   end
 
-  it("is told which op, where it is", function()
+  it("gets an error that names the op and its place", function()
     local x = random({4, 5}, 1)
     refused("mean: a fused function may only have elementwise ops", function(t) return (t * 2):mean() end, x)
     refused("reshape: a fused function may only have elementwise ops", function(t) return t:reshape(-1) * 2 end, x)
@@ -131,14 +131,14 @@ describe("a function that cannot be fused", function()
     assert.truthy(err.where:find("fuse_spec.lua:" .. line, 1, true), err.where)
   end)
 
-  it("is told of tensors from elsewhere", function()
+  it("gets an error for tensors from elsewhere", function()
     local weight = random({5}, 2)
     refused("mul: a fused function reads a tensor that is not among its arguments", function(t)
       return t * weight end, random({4, 5}, 1))
     refused("reads a tensor that is not among its arguments", function(_) return weight end, random({4, 5}, 1))
   end)
 
-  it("is told what it may take and give", function()
+  it("gets an error that says what it may take and give", function()
     local x = random({3}, 1)
     refused("argument 2 of a fused function must be a tensor, got number", function(t, n) return t * n end, x, 3)
     refused("takes 1 to 7 tensors, got 0 arguments", function() return 1 end)
@@ -148,7 +148,7 @@ describe("a function that cannot be fused", function()
     refused("may not write into tensors", function(t) return t:add_(1) end, x)
   end)
 
-  it("is told when it is too long", function()
+  it("gets an error when it is too long", function()
     local function chain(n)
       return function(t)
         for i = 1, n do t = (t * i):tanh() end

@@ -156,7 +156,7 @@ describe("data.loader", function()
     assert.matches("a state is 24 bytes, not 3", support.error_text(other.set_state, other, "abc"))
   end)
 
-  it("tells how long an epoch's steps waited for it, and what would help", function()
+  it("reports how long an epoch's steps waited for it, and what would help", function()
     local l = loader{workers = 0}
     local function line(wait) -- after epochs of a second, in which so much of it was waited
       return l:waited({seconds = 1, wait_seconds = 1, samples = 10}, 3, wait > 0 and 3 or 5,

@@ -86,7 +86,7 @@ describe("train.Log", function()
     assert.equal("step,loss\n1,1\n2,0.5\n", read(folder .. "/metrics.csv"))
   end)
 
-  it("tells of files that are not as they were, and goes on", function()
+  it("reports files that are not as they were, and goes on", function()
     local log = new()
     log:line {step = 1, loss = 1}
     local state = log:state()

@@ -78,7 +78,7 @@ describe("train.lr_find", function()
     assert.same(plain, tried)
   end)
 
-  it("suggests a rate at which the loss falls, and tells the two it chose from", function()
+  it("suggests a rate at which the loss falls, and reports the two it chose from", function()
     local o = job{steps = 100}
     local found = train.lr_find(o)
     assert.is_true(found.suggestion > 1e-5 and found.suggestion < 5, tostring(found.suggestion))
@@ -145,7 +145,7 @@ describe("train.lr_find", function()
     assert.equal(2, #found.sweeps)
   end)
 
-  it("cannot tell from losses that do not show a rate, and says why and what may help", function()
+  it("finds no rate in losses that do not show one, and says why and what may help", function()
     local noisy, k = valley(0.9, -2.5), 0
     for _, case in ipairs{
       -- as it does when frequencies of classes are learnt

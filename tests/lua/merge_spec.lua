@@ -27,7 +27,7 @@ local function world_of(rank, size, device, known, mine)
     error(PAUSE, 0)
   end
   local world = {rank = rank, size = size, device = device, is_main = rank == 0}
-  function world:gather(value) return collective(value) end
+  function world:all_gather_object(value) return collective(value) end
   function world:all_gather(t) return capl.tensor(collective(t:tolist())) end
   function world:hold() end
   function world:sum(values)

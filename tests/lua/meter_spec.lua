@@ -127,7 +127,7 @@ describe("a text meter", function()
       true)
   end)
 
-  it("tells how often readings of each confidence are right", function()
+  it("reports how often readings of each confidence are right", function()
     local rows = counted{{"A", "A", 0.95}, {"A", "A", 1}, {"A", "B", 0.91}, {"A", "B", 0.05}}:write().by_confidence
     assert.is_true(close({0, 0.1, 1, 0}, {rows[1].from, rows[1].to, rows[1].n, rows[1].right}, 1e-9))
     assert.is_true(close({0.9, 1, 3, 2 / 3}, {rows[2].from, rows[2].to, rows[2].n, rows[2].right}, 1e-9))
@@ -279,7 +279,7 @@ describe("a localization meter", function()
     assert.matches("^MAE 2.00 px, RMSE 2.94 px, within 2 px 66.67 %% %[.*n 2$", meter:line())
   end)
 
-  it("measures otherwise when it is told, and chooses by another metric", function()
+  it("measures otherwise when it is asked, and chooses by another metric", function()
     local meter = train.LocalizationMeter{distance = "l1", hits = {1}, points = {2}, main = "hit_1"}
     meter:add(output:narrow(2, 3, 2), {points = truth})
     local r = meter:result()
@@ -361,7 +361,7 @@ end
 describe("train.evaluate", function()
   local fp32 = {precision = "fp32"}
 
-  it("takes the meter that it is told, with the numbers of the samples", function()
+  it("takes the meter that it is given, with the numbers of the samples", function()
     capl.manual_seed(1)
     local meter = train.evaluate(nn.Linear(2, 1), loader(numbers()), {precision = "fp32", meter = "regression"})
     assert.same({N, "rmse", "min", "val"}, {meter:result().n, meter.main, meter.better, meter:result().role})

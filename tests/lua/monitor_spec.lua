@@ -17,7 +17,7 @@ local function wait_for_cpu(monitor)
 end
 
 describe("train.Monitor", function()
-  it("tells means since they were last asked for, shares from 0 to 1 and memory in bytes", function()
+  it("reports means since they were last asked for, shares from 0 to 1 and memory in bytes", function()
     local monitor = train.Monitor {every = 0.05}
     local mean = wait_for_cpu(monitor)
     assert.is_true(mean.cpu > 0 and mean.cpu <= 1)

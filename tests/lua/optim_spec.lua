@@ -207,7 +207,7 @@ describe("optimizers", function()
       "the state has 0 groups and 0 parameters, the optimizer 1 and 1", 1, true))
   end)
 
-  it("tell hooks when a step has ended", function()
+  it("call hooks when a step has ended", function()
     local p = leaf(1)
     local opt = optim.SGD({p}, {lr = 1})
     p:sum():backward()

@@ -32,7 +32,7 @@ describe("optim.schedule.per_epoch", function()
       support.error_text(schedule.per_epoch, schedule.constant{lr = 1}, {steps = 0}))
   end)
 
-  it("tells a schedule that follows metrics", function()
+  it("names a schedule that follows metrics", function()
     local rate = schedule.per_epoch(schedule.plateau{lr = 1, factor = 0.5, patience = 0}, {steps = 2})
     rate:report(1)
     assert.is_true(rate:report(2))

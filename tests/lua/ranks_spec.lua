@@ -66,7 +66,7 @@ describe("the loaders of several ranks", function()
     end
   end)
 
-  it("tell how many samples a step has on all ranks, by which the share of each counts", function()
+  it("report how many samples a step has on all ranks, by which the share of each counts", function()
     local source = source_of(23)
     for size = 2, 4 do
       local sums, together = {}, {}
@@ -97,7 +97,7 @@ describe("the loaders of several ranks", function()
     assert.same({18, 19, 20, 21, 22, 23}, two[2][2].ids)
   end)
 
-  it("drop the samples that make no step of all ranks when they are told to", function()
+  it("drop the samples that make no step of all ranks when they are asked to", function()
     local ranks = all_ranks({source = source_of(50), batch = 6, drop_last = true}, 3)
     for _, batches in ipairs(ranks) do assert.equal(2, #batches) end
     assert.equal(36, #joined(ranks))
@@ -208,7 +208,7 @@ describe("the loaders of several ranks", function()
     for id = 0, 39 do assert.equal(0, (alone[id] - three[id]):abs():max():item()) end
   end)
 
-  it("tell the rule of rates how many images a step has on all of them", function()
+  it("give the rule of rates how many images a step has on all of them", function()
     local net = capl.nn.Sequential{capl.nn.Embedding(50, 4), capl.nn.Linear(4, 50)}
     local opt = capl.optim.SGD(net:parameters(), {lr = 0.1})
     local loader = loader_of({source = source_of(50), batch = 6}, 0, 4)
@@ -229,5 +229,16 @@ describe("the loaders of several ranks", function()
     assert.equal(1, loader:ranks())
     assert.matches("shard is a number; capl.distributed%(%) gives one, false gives all",
       support.error_text(data.loader, {source = source_of(10), role = "train", batch = 4, shard = 2}))
+  end)
+end)
+
+describe("a world", function()
+  it("names the new method where a recipe calls an old one", function()
+    for old, new in pairs{gather = "all_gather_object", tell = "all_gather_text"} do
+      local text = support.error_text(function() return capl.distributed()[old] end)
+      assert.matches(("world:%s was renamed"):format(old), text, 1, true)
+      assert.matches("call world:" .. new, text, 1, true)
+    end
+    assert.same({7}, capl.distributed():all_gather_object(7))
   end)
 end)

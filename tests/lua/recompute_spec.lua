@@ -127,7 +127,7 @@ describe("checkpoints", function()
     assert.is_true((capl.checkpoint(both, x, 1)).is_leaf) -- nothing in it wants a gradient
   end)
 
-  it("tell errors of the second run, and what they cannot do", function()
+  it("raise errors of the second run, and what they cannot do", function()
     local w = capl.ones(2, 2, {requires_grad = true})
     local outside = w * 2
     local y = capl.checkpoint(function(a) return a * outside end, w):sum()

@@ -1,4 +1,4 @@
--- augment.schedule: what it refuses, what a loader makes of it, metrics, state, and what it tells.
+-- augment.schedule: what it refuses, what a loader makes of it, metrics, state, and what it reports.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

@@ -116,7 +116,7 @@ describe("metrics", function()
     end
   end)
 
-  it("tell the time", function()
+  it("measure the time", function()
     local before = capl.clock()
     assert.is_true(capl.clock() >= before)
   end)

@@ -198,7 +198,7 @@ describe("a captured step", function()
     end)
   end)
 
-  it("in fp32 tells those who read in bf16 between its launches", function()
+  it("in fp32 serves those who read in bf16 between its launches", function()
     captured_equals_plain(function(i, model) if i % 2 == 0 then check_not_stale(model, "bf16") end end, nil, "fp32")
   end)
 

@@ -45,7 +45,7 @@ describe("the words of a recipe", function()
       at_most = {mae = 0.5}}, {exact = 0.1}}, found)
   end)
 
-  it("tells a claim whose values are computed", function()
+  it("recognizes a claim whose values are computed", function()
     assert.same({false, false, false},
       tables("capl.expect{exact = best} capl.expect(t) capl.expect{exact = 0.5 + 0.4}"))
   end)

@@ -79,7 +79,7 @@ describe("text_meter", function()
     assert.equal("100.0 33.3 %", meter:position_line())
   end)
 
-  it("gives the mean confidence, when it is told", function()
+  it("gives the mean confidence, when it is asked", function()
     local meter = capl.text_meter("AB")
     meter:add({0, 1, 0, 1}, {0, 1, 0, 1}, 2, {0.5, 1})
     assert.equal(0.75, meter:result().confidence)

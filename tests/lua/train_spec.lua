@@ -113,7 +113,7 @@ describe("schedules over a run", function()
 end)
 
 describe("train.fit", function()
-  it("makes as many steps as it is told, over several epochs", function()
+  it("makes as many steps as it is asked for, over several epochs", function()
     for _, case in ipairs{{{steps = 6}, 6}, {{epochs = 2}, 8}, {{samples = 22}, 5}} do
       local seen = 0
       local o = job(case[1])
@@ -289,7 +289,7 @@ describe("train.evaluate", function()
     assert.equal(3, train.evaluate(model, fake_loader({{0, 1}, {1, 2}, {2, 0}}, 3), {precision = "fp32"}).n)
   end)
 
-  it("tells how many unreadable samples were replaced by others", function()
+  it("reports how many unreadable samples were replaced by others", function()
     local lossy = fake_loader({{0, 1}, {1, 2}, {2, 0}}, 3, 2)
     for _ = 1, 2 do assert.equal(2, train.evaluate(small_model(), lossy, {precision = "fp32"}).replaced) end
   end)

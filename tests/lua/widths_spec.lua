@@ -185,7 +185,7 @@ describe("images of several widths", function()
     for id = 0, 25 do assert.equal(1, seen[id]) end
   end)
 
-  it("drop the small last batch of each width when they are told to", function()
+  it("drop the small last batch of each width when they are asked to", function()
     local l = loader{drop_last = true}
     local n = 0
     for batch in l:epoch(1) do

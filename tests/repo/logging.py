@@ -1,4 +1,4 @@
-"""What a run tells and writes costs less than 40 us of thread CPU time a step, over 10,000 steps; 100 with a point in each.
+"""What a run reports and writes costs less than 40 us of thread CPU time a step, over 10,000 steps; 100 with a point in each.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,7 +1,7 @@
 -- schedule.lua: augment.schedule{…}: which augmentation and difficulty a run has when, as a value for data.loader.
 --
 -- The engine evaluates it batch by batch (engine/data/schedule.c); here are its reading, its metrics, its state and
--- what it tells.
+-- what it reports.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -57,7 +57,7 @@ function Schedule:at(step) return attached(self):stage_at(step) end
 function Schedule:history() return self.begun end
 
 -- Beside a run, at the prompt, nobody waits for lines of progress.
-local function tell(text)
+local function print_line(text)
   if observer.mode == "run" then observer:print(text) end
 end
 
@@ -85,8 +85,8 @@ local function names_of(metrics)
   return names
 end
 
---- Tells it metrics: of an evaluation, of the training loss. The stage that waits for one of them may begin.
--- in   {NAME = number}; train.fit tells exact, chars, confidence and loss of val
+--- Reports metrics: of an evaluation, of the training loss. The stage that waits for one of them may begin.
+-- in   {NAME = number}; train.fit reports exact, chars, confidence and loss of val
 -- out  the stage (from 1) that was begun, and its step; nil for none
 -- errs value: the stage in turn waits for a metric that is not among them
 function Schedule:report(metrics)
@@ -103,7 +103,7 @@ function Schedule:report(metrics)
   if not is_met(stage, value) then return nil end
   local step = self.box:reached(stage.number)
   self:redraw()
-  tell(("curriculum: %s = %.4g starts %s at step %d"):format(stage.metric, value, show.title(stage), step))
+  print_line(("curriculum: %s = %.4g starts %s at step %d"):format(stage.metric, value, show.title(stage), step))
   return stage.number, step
 end
 
@@ -125,7 +125,7 @@ function Schedule:expect(names, source)
   end
 end
 
---- Called by train.fit: the length of the run is known, and which metrics will be told.
+--- Called by train.fit: the length of the run is known, and which metrics will be reported.
 function Schedule:begin(o)
   self.run_steps = o.steps
   self:expect({"exact", "chars", "confidence", "loss"}, o.val and "train.fit" or nil)
@@ -175,7 +175,7 @@ function Schedule:handed_out()
   if now == self.current then return end
   self.current = now
   table.insert(self.begun, {stage = now, name = self.stages[now].name, step = step - 1})
-  if now > 1 then tell(("step %d: %s begins"):format(step - 1, show.title(self.stages[now]))) end
+  if now > 1 then print_line(("step %d: %s begins"):format(step - 1, show.title(self.stages[now]))) end
 end
 
 --- Called by the loader when it goes on from a state: what has begun before is no news.

@@ -35,7 +35,7 @@ function show.ramp(stage)
   return ("%s %s, %s"):format(number(stage.ramp), stage.ramp_in_epochs and "epochs" or "steps", stage.shape)
 end
 
--- Everything a schedule can move, in the order in which it is told: list of {name =, idle =}.
+-- Everything a schedule can move, in the order in which it is listed: list of {name =, idle =}.
 local function knobs()
   local out = core.data.knobs()
   for _, name in ipairs{"length", "charset", "noise", "warp"} do

@@ -18,10 +18,10 @@ local KEYS = "lr(x) sets the learning rate, step(n) trains, save() saves, go() o
 local function all()
   local out = {}
   for _, entry in ipairs(sys.client_runs()) do
-    local fine, told = pcall(core.json_decode, entry.text or "{}")
-    told = fine and type(told) == "table" and told or {}
-    told.pid, told.silent = entry.pid, entry.text == nil
-    out[#out + 1] = told
+    local fine, info = pcall(core.json_decode, entry.text or "{}")
+    info = fine and type(info) == "table" and info or {}
+    info.pid, info.silent = entry.pid, entry.text == nil
+    out[#out + 1] = info
   end
   table.sort(out, function(a, b) return a.pid < b.pid end)
   return out
@@ -30,11 +30,11 @@ end
 local function text_of(value) return type(value) == "string" and screen.clean(value) or "–" end
 
 -- The folder of a run, from where this is called if it lies below that, so that it can be typed.
-local function place_of(told)
+local function place_of(info)
   local here = sys.getenv("PWD")
-  local folder = text_of(told.folder)
-  if type(told.here) ~= "string" or folder:sub(1, 1) == "/" or told.here == here then return folder end
-  return told.here .. "/" .. folder
+  local folder = text_of(info.folder)
+  if type(info.here) ~= "string" or folder:sub(1, 1) == "/" or info.here == here then return folder end
+  return info.here .. "/" .. folder
 end
 
 local function list()
@@ -44,11 +44,11 @@ local function list()
     return 0
   end
   local rows = {{"process", "run", "recipe", "started"}}
-  for i, told in ipairs(runs) do
-    local started = type(told.started) == "string" and told.started:gsub("T", " "):gsub("Z$", "") or nil
-    local place = told.folder and place_of(told) or "before its first step"
-    if told.silent then place = "does not answer: kill -CONT, if it is stopped" end
-    rows[i + 1] = {("%d"):format(told.pid), place, text_of(told.recipe), text_of(started)}
+  for i, info in ipairs(runs) do
+    local started = type(info.started) == "string" and info.started:gsub("T", " "):gsub("Z$", "") or nil
+    local place = info.folder and place_of(info) or "before its first step"
+    if info.silent then place = "does not answer: kill -CONT, if it is stopped" end
+    rows[i + 1] = {("%d"):format(info.pid), place, text_of(info.recipe), text_of(started)}
   end
   for _, line in ipairs(screen.lines(rows, 4, {[1] = true})) do sys.out(line .. "\n") end
   sys.out("capl attach RUN, or the number of the process, gives a prompt inside one\n")
@@ -105,11 +105,11 @@ end
 
 -- ---- going in ----
 
-local told = {"TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "KITTY_WINDOW_ID", "TERM_PROGRAM"}
+local passed_on = {"TERM", "COLORTERM", "NO_COLOR", "LANG", "LC_ALL", "LC_CTYPE", "KITTY_WINDOW_ID", "TERM_PROGRAM"}
 
 local function hello()
   local out = {utf8 = sys.prompt.utf8(), columns = sys.isatty(1) and sys.columns() or 0}
-  for _, name in ipairs(told) do out[name] = sys.getenv(name) end
+  for _, name in ipairs(passed_on) do out[name] = sys.getenv(name) end
   return core.json_encode(out)
 end
 

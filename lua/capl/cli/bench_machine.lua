@@ -22,7 +22,7 @@ function Machine:begin()
 end
 
 --- It has ended. seconds: how long it took
--- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not tell is absent
+-- out  {wait, cpu, power_w, …, energy_wh, tensor_bytes, rss}; what this machine does not report is absent
 function Machine:metrics(seconds)
   local wait = (self.run:waited() - self.waited) / (core.clock() - self.clock)
   self.sampler:sample()

@@ -38,7 +38,7 @@ local function left_out(r, source)
   r.lines[#r.lines + 1] = ("    such as %s/%s; convert them to PNG"):format(source.dir, first)
 end
 
---- Images of other sizes are no fault, but loaders refuse them until they are told what to do.
+--- Images of other sizes are no fault, but loaders refuse them until an option says what to do.
 local function sizes(r, source, scan)
   local seen, first, other = {}, nil, nil
   local n = 0

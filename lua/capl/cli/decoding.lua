@@ -46,7 +46,7 @@ local function beam_of(o)
   return 0
 end
 
---- Tells an open model how to read.
+--- Sets the decoding of an open model.
 -- errs value: no such decoding or length, characters that the model does not read, a beam without CTC
 function decoding.set(model, o)
   local least, most = lengths(o.length)

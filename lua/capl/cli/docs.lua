@@ -1,4 +1,4 @@
--- docs.lua: `capl docs NAME` explains a name; --write=DIR makes pages of all names, --json tells other programs.
+-- docs.lua: `capl docs NAME` explains a name; --write=DIR makes pages of all names, --json is for other programs.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -23,7 +23,7 @@ local function loaders_by_role(run)
   return out
 end
 
--- o: options of train.fit; nil for a loop of the recipe's own, of which seen tells.
+-- o: options of train.fit; nil for a loop of the recipe's own, which seen describes.
 local function context_of(job, o, seen)
   local run = job.run
   local ctx = doctor.context{run = run, o = o, seen = seen, loaders = loaders_by_role(run), path = job.recipe,

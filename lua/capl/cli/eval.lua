@@ -137,7 +137,7 @@ local function main(job)
   r.images_per_s = r.n / r.seconds
   if o.out then evaluation.write(meter, o.out, path, r) end
   if o.errors then write_errors(o.errors, wrong) end
-  files.tell_sizes(sizes)
+  files.print_sizes(sizes)
   if o.json then core.sys.out(core.json_encode(r, true) .. "\n") else print_lines(path, o, meter, r, source) end
 end
 

@@ -54,7 +54,7 @@ function files.count_size(sizes, reading)
 end
 
 --- Says once on standard error how many images of which sizes were fitted.
-function files.tell_sizes(sizes)
+function files.print_sizes(sizes)
   if sizes.count == 0 then return end
   local names = {}
   for size in pairs(sizes.by_size) do names[#names + 1] = size end

@@ -90,7 +90,7 @@ local function main(job)
   if words[2] then
     core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"}
   end
-  if words[1] then return info_model.tell(words[1], o.json) end
+  if words[1] then return info_model.print(words[1], o.json) end
   if o.json then return core.sys.out(json_text()) end
   local lines = {
     ("capl %s"):format(core.version()),

@@ -67,11 +67,11 @@ local function lines_of(d)
   }
 end
 
-local function tell(path, as_json)
+local function print_model(path, as_json)
   local d = describe(path)
   if as_json then return core.sys.out(core.json_encode(d, true) .. "\n") end
   core.sys.out(path .. "\n")
   for _, line in ipairs(lines_of(d)) do core.sys.out(("  %-10s %s\n"):format(line[1], line[2])) end
 end
 
-return {tell = tell}
+return {print = print_model}

@@ -30,7 +30,7 @@ function cli.main(job)
     core.sys.out(page.text(page.of(job.command)))
     return 0
   end
-  job.run = Run.of(observer) -- which a recipe's optimizers and loaders tell what they do
+  job.run = Run.of(observer) -- to which a recipe's optimizers and loaders report
   environment.read(job.run)
   return command.main(job) or 0
 end

@@ -68,7 +68,7 @@ local function data_bytes(source)
   return count < 1e8 and count * box:width() * box:height() * box:channels() or nil
 end
 
---- All that the plan tells, as numbers.
+--- All that the plan contains, as numbers.
 function plan.metrics(run, seen, ranks)
   local train = loader_of(run, "train")
   local accumulate = seen.fit and seen.fit.accumulate or 1

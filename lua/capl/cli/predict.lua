@@ -69,7 +69,7 @@ local function main(job)
   decoding.set(model, o)
   local sizes = files.sizes(model:info())
   local bad = read_all(model, paths, o, sizes)
-  files.tell_sizes(sizes)
+  files.print_sizes(sizes)
   if bad == 0 then return 0 end
   if #paths > 1 then core.sys.err(("%d of %d images could not be read\n"):format(bad, #paths)) end
   return 1

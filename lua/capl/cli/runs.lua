@@ -129,7 +129,7 @@ local function best_text(e)
   return ("%s %s %s"):format(shown, e.metric, e.role and "(" .. e.role .. ")" or "")
 end
 
--- Whether any of them had several ranks, which is then told of all.
+-- Whether any of them had several ranks, which is then shown for all.
 local function has_ranks(runs)
   for _, e in ipairs(runs) do
     if e.ranks then return true end

@@ -112,7 +112,7 @@ local function lengths_text(found)
   return table.concat(parts, ", ")
 end
 
-local function tell(found)
+local function print_found(found)
   observer:print(("%s: %d images, %d with a label that can be used"):format(found.path, found.images,
     found.labelled))
   line("charset", ("%s (%d characters)"):format(found.charset_short, symbols.count(found.charset)))
@@ -137,7 +137,7 @@ local spec = {
 
 --- open(path, options) opens a source of files.
 return function(open)
-  --- What a folder, a list or a database of labelled images holds: looked up, told, and returned for a recipe to use.
+  --- What a folder, a list or a database of labelled images holds: looked up, printed, and returned for recipes.
   -- in   path = as data.open takes it
   -- opts label = "auto" | rule of data.folder: of folders; charset = "auto"; case = "keep" | "upper" | "lower"; height
   --      = px to bring images to, found when missing; step = 8: widths are multiples of it; steps = T, the time steps
@@ -168,7 +168,7 @@ return function(open)
     suggest_sizes(found, o.height, o.step or 8)
     look_at_pixels(found, source)
     found.warnings = warnings.find(found, source, scan)
-    if not o.quiet then tell(found) end
+    if not o.quiet then print_found(found) end
     if o.steps then warnings.refuse_long(found, o.steps) end
     return found
   end

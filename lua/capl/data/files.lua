@@ -53,7 +53,7 @@ local function read_widths(where, widths)
   return nil, widths.step
 end
 
--- What the engine is told of the images. charset: false = none yet
+-- What the engine gets to know of the images. charset: false = none yet
 local function image_options(where, o, charset, length)
   local lo, hi = read_length(where, length or o.length)
   local widths, step = read_widths(where, o.widths)
@@ -102,7 +102,7 @@ local function settle_labels(where, box, o, place)
 end
 
 --- Once per source: the widths that were found, and what none of them holds.
-local function tell_widths(place, box, asked)
+local function print_widths(place, box, asked)
   local widths = box:widths()
   if not widths or observer.mode ~= "run" then return end
   if type(asked) ~= "table" or asked.step then
@@ -406,7 +406,7 @@ function files.new(make)
     if find then find_charset(box, dir, o, rule) end
     local bad = charset and set_labels(box, dir, rule, spell)
     if o.length == "auto" and charset and not classes then box:fit_length() end
-    tell_widths(dir, box, o.widths)
+    print_widths(dir, box, o.widths)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
     source.label, source.names = rule == folder_of and "folder" or rule, names
@@ -425,7 +425,7 @@ function files.new(make)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
     local box = core.data.list_source(file, options)
     settle_labels("data.list", box, o, file)
-    tell_widths(file, box, o.widths)
+    print_widths(file, box, o.widths)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = file, "of " .. file
     return source
@@ -441,7 +441,7 @@ function files.new(make)
     check.value("data.lmdb", {"path", "string"}, path)
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
     settle_labels("data.lmdb", box, o, path)
-    tell_widths(path, box, o.widths)
+    print_widths(path, box, o.widths)
     local source = make(box, o.charset and lazy_bad(box))
     source.dir, source.place = path, "of " .. path
     return source

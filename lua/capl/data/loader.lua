@@ -73,7 +73,7 @@ end
 
 local ALONE = {rank = 0, size = 1}
 
--- The world whose ranks share the source; all of them do unless they are told otherwise.
+-- The world whose ranks share the source; all of them do unless shard says otherwise.
 local function read_shard(shard)
   if shard == false then return ALONE end
   if shard == nil then return dist.world() end
@@ -139,7 +139,7 @@ end
 --       (default $XDG_CACHE_HOME/capl/data or ~/.cache/capl/data), made anew when names, sizes or times of the images
 --       change, or what a generator with fixed = true is asked for and draws. auto: on a GPU when they take at most a
 --       quarter of its free memory, else in memory when they take at most half of what is available; loader:path()
---       tells; shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads
+--       says; shard: the world whose ranks share the source, capl.distributed() unless given; false = every rank reads
 --       all of it. batch is of one rank: batch t of all R ranks together is the next R * batch samples, of which rank r
 --       takes block r. For training all ranks get equally many batches, and a smaller last round is shared out; val and
 --       test images come once,
@@ -183,7 +183,7 @@ function Loader.new(opts)
     classes = o.source.n_classes, length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
     batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
     normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
-    told_bad = 0, low = low,
+    reported_bad = 0, low = low,
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
@@ -305,7 +305,7 @@ end
 
 local Batch = {}
 
--- Of each batch: the numbers of its samples, as bytes. Not in the batch itself: what is in there tells kinds of
+-- Of each batch: the numbers of its samples, as bytes. Not in the batch itself: what is in there distinguishes kinds of
 -- captured steps apart.
 local ids_of = setmetatable({}, {__mode = "k"})
 
@@ -336,7 +336,7 @@ function Batch:__index(key)
   end
 end
 
--- What a failed batch was about is listed before the error is told.
+-- What a failed batch was about is listed before the error is raised.
 local function next_of(self)
   if self.on_error ~= "skip" then return self.box:next() end
   local fine, batch, ids = pcall(self.box.next, self.box)

@@ -1,4 +1,4 @@
--- loader_log.lua: what a loader tells of itself while a run goes on: how its batches come to be, what share of an epoch
+-- loader_log.lua: what a loader reports during a run: how its batches come to be, what share of an epoch
 -- the step waited for them, and which samples are bad.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
@@ -15,8 +15,8 @@ local FILE = "bad_files.txt"
 
 --- Says once how a loader's batches are made, unless it is the usual way or of little interest.
 function loader_log.path(loader)
-  if loader.told_path then return end
-  loader.told_path = true
+  if loader.reported_path then return end
+  loader.reported_path = true
   local path = loader:path()
   local plain = path == "made on the host" or loader.role ~= "train" and path:match("^made on the host, cached")
   if observer.mode ~= "run" or plain then return end
@@ -35,7 +35,7 @@ end
 
 -- ---- waiting ----
 
---- What would make a loader faster, as far as it can be told; nil when it already does all it can.
+--- What would make a loader faster, as far as it is known; nil when it already does all it can.
 local function remedy(loader)
   local ways, most = {}, core.sys.workers_most()
   if loader.workers < most then ways[1] = ("workers = %d"):format(most) end
@@ -88,7 +88,7 @@ end
 --- Keeps the run's list of bad samples up to date: those of every loader, by their numbers.
 function loader_log.bad(loader)
   local count = loader:stats().bad
-  if observer.mode ~= "run" or count == loader.told_bad then return end
+  if observer.mode ~= "run" or count == loader.reported_bad then return end
   local lines = {"# loader\tsample\tpath\twhat is wrong"}
   for _, entry in ipairs(observer.loaders) do
     for _, bad in ipairs(entry.loader:bad()) do lines[#lines + 1] = bad_line(entry.loader, bad) end
@@ -96,10 +96,10 @@ function loader_log.bad(loader)
   local path = observer:folder() .. "/" .. FILE
   local saved, why = core.sys.write(path, table.concat(lines, "\n") .. "\n")
   if not saved then core.error{code = "io", message = why} end
-  if loader.told_bad == 0 then
+  if loader.reported_bad == 0 then
     observer:print(("note: bad samples of the %s loader are replaced; %s lists them"):format(loader.role, path))
   end
-  loader.told_bad = count
+  loader.reported_bad = count
 end
 
 return loader_log

@@ -37,7 +37,7 @@ local votes_known = {
 local Agreement = {}
 Agreement.__index = Agreement
 
---- world: tell, rank. clock() -> seconds.
+--- world: all_gather_text, rank. clock() -> seconds.
 function agree.new(world, clock)
   return setmetatable({world = world, clock = clock, steps = 0, due = 1, gap = 1, decisions = {}}, Agreement)
 end
@@ -74,7 +74,7 @@ local function exchange(self, votes)
   end
   mine.seconds = now
   if self.world.rank == 0 then mine.gap = next_gap(self, now) end
-  self.decisions, self.gap = decide(self.world:tell(core.json_encode(mine)))
+  self.decisions, self.gap = decide(self.world:all_gather_text(core.json_encode(mine)))
   self.due = self.steps + self.gap
   if self.world.rank == 0 then self.last = now end
 end

@@ -43,7 +43,7 @@ local function signature(list)
 end
 
 local function check_alike(opt, list)
-  local texts = world:tell(signature(list))
+  local texts = world:all_gather_text(signature(list))
   for r, text in ipairs(texts) do
     if text ~= texts[1] then
       local _, here = text:gsub("%(", "")
@@ -108,7 +108,7 @@ end
 -- Rank 0 has seen in which order gradients become complete; all ranks send them in that one.
 local function learn_order(opt, state)
   state.learned = true
-  local text = world:tell(world.is_main and table.concat(order_seen(state), " ") or "")[1]
+  local text = world:all_gather_text(world.is_main and table.concat(order_seen(state), " ") or "")[1]
   if text == table.concat(state.order, " ") then return end
   state.order = {}
   for k in text:gmatch("%d+") do table.insert(state.order, tonumber(k)) end

@@ -18,7 +18,7 @@ end
 
 local calls = {
   all_reduce = given, broadcast = given, exchange = itself, barrier = function() end, hold = function() end,
-  tell = all_alike, gather = all_alike,
+  all_gather_text = all_alike, all_gather_object = all_alike,
   sum = function(self, values)
     local out = {}
     for key, value in pairs(values) do out[key] = value * self.size end

@@ -51,12 +51,12 @@ end
 function sync.now()
   local world = sync.world()
   if not world then return core.clock() end
-  seconds = world:gather(core.clock())[1]
+  seconds = world:all_gather_object(core.clock())[1]
   return seconds
 end
 
 --- fn() on rank 0 alone, which writes; the others wait for its end. An error of it is one of all.
--- in   what: what it does, told when it takes long
+-- in   what: what it does, printed when it takes long
 -- out  seconds it took
 function sync.by_main(what, fn)
   local world, began = sync.world(), core.clock()
@@ -67,12 +67,13 @@ function sync.by_main(what, fn)
   world:hold(what)
   local ok, err = true, nil
   if world.is_main then ok, err = pcall(fn) end
-  local told = world:gather{seconds = core.clock() - began, code = not ok and core.is_error(err) and err.code or nil,
+  local outcome = world:all_gather_object{seconds = core.clock() - began,
+    code = not ok and core.is_error(err) and err.code or nil,
     message = not ok and tostring(core.is_error(err) and err.message or err) or nil}[1]
   world:hold(nil)
   if not ok then error(err, 0) end
-  if told.message then core.error{code = told.code or "state", message = told.message, path = false} end
-  return told.seconds
+  if outcome.message then core.error{code = outcome.code or "state", message = outcome.message, path = false} end
+  return outcome.seconds
 end
 
 --- Whether this process writes and speaks for all.
@@ -86,7 +87,7 @@ function sync.part(unless_all) parted = parted or not (unless_all and stop) end
 function sync.of_main(fn)
   local world = sync.world()
   if not world then return fn() end
-  return world:gather{value = world.is_main and fn() or nil}[1].value
+  return world:all_gather_object{value = world.is_main and fn() or nil}[1].value
 end
 
 --- " on rank 1 (host b)" for messages about what only this rank sees; "" for a process alone.
@@ -100,7 +101,7 @@ function sync.files_hint()
   return sync.world() and "all hosts need the run's folder under the same path, on a file system that they share" or nil
 end
 
---- fn(…), which takes this rank so long that the others are told what it does.
+--- fn(…), which takes this rank so long that the others report what it does.
 function sync.busy(what, fn, ...)
   local world = sync.world()
   if not world then return fn(...) end
@@ -156,7 +157,7 @@ function sync.meet()
   local world = sync.world()
   if not world then return asked(0) end
   local _, signal = asked(sync.holding or 0)
-  for _, other in ipairs(world:gather(signal or 0)) do
+  for _, other in ipairs(world:all_gather_object(signal or 0)) do
     if other ~= 0 then stop = stop or other end
   end
   return sync.hold(0)

@@ -165,10 +165,10 @@ end
 function weights.settle(world, models)
   local statistics, parameters = of_models(models)
   local same = true
-  local told, texts = world:tell(hashes(statistics) .. "|" .. hashes(parameters)), {}
-  for r, text in ipairs(told) do
+  local sent, texts = world:all_gather_text(hashes(statistics) .. "|" .. hashes(parameters)), {}
+  for r, text in ipairs(sent) do
     local first, second = text:match("^(.*)|(.*)$")
-    same = same and first == told[1]:match("^(.*)|")
+    same = same and first == sent[1]:match("^(.*)|")
     texts[r] = second
   end
   check_parameters(world, parameters, texts)

@@ -8,9 +8,12 @@ local core = ...
 local check = require "check"
 
 local World = {}
+local renamed = {gather = "all_gather_object", tell = "all_gather_text"} -- methods of recipes from before
+
 -- Alone the device is the default one at the moment: a recipe may choose it later.
 World.__index = function(_, key)
   if key == "device" then return (core.device()) end
+  if renamed[key] then check.fail("world", ("world:%s was renamed"):format(key), "call world:" .. renamed[key]) end
   return World[key]
 end
 World.__tostring = function(self) return ("rank %d of %d on %s"):format(self.rank, self.size, self.device) end
@@ -82,12 +85,12 @@ function World:barrier() core.dist.barrier() end
 -- ---- texts and numbers ----
 
 --- List of every rank's text, in the order of ranks. For kilobytes.
-function World:tell(text) return core.dist.tell(check.arg(1, "tell", "string", text)) end
+function World:all_gather_text(text) return core.dist.tell(check.arg(1, "all_gather_text", "string", text)) end
 
 --- List of every rank's value: numbers, texts, booleans, lists and tables of them.
-function World:gather(value)
+function World:all_gather_object(value)
   local values = {}
-  for i, text in ipairs(self:tell(core.json_encode{value})) do values[i] = core.json_decode(text)[1] end
+  for i, text in ipairs(self:all_gather_text(core.json_encode{value})) do values[i] = core.json_decode(text)[1] end
   return values
 end
 
@@ -106,7 +109,7 @@ function World:sum(values)
     lines[#lines + 1] = ("%s\t%.17g"):format(key, value)
   end
   local sums = {}
-  for _, text in ipairs(self:tell(table.concat(lines, "\n"))) do
+  for _, text in ipairs(self:all_gather_text(table.concat(lines, "\n"))) do
     for key, value in text:gmatch("([^\t\n]*)\t([^\n]*)") do sums[key] = (sums[key] or 0) + tonumber(value) end
   end
   return sums

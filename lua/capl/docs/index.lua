@@ -1,6 +1,6 @@
 -- index.lua: what is known of a public name: docs.of(name), docs.names(), docs.near(name).
 --
--- Docstrings are the `---` comments above a definition in the library's own text; functions tell where they are
+-- Docstrings are the `---` comments above a definition in the library's own text; functions know where they are
 -- defined, so only the file of the name that is asked for is read.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -176,7 +176,7 @@ local function place_record(place)
     file = file_of(module), members = members.of(place)}
 end
 
--- The page of an op, as its descriptor tells it.
+-- The page of an op, from its descriptor.
 local function op_record(name)
   return {name = "capl.op." .. name, kind = "op", signature = "capl.op." .. name, text = require("cli.ops").page(name),
     options = {}, examples = {}, see = {}, file = "engine/ops"}

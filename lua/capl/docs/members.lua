@@ -15,7 +15,7 @@ local function contents(t) return readonly.contents[t] or t end
 
 members.contents = contents
 
---- Table of a library; of an object: nil where only its file tells its methods.
+--- Table of a library; of an object: nil where only its file lists its methods.
 function members.table_of(place)
   if place.methods then
     require "init" -- which adds those that are written in Lua

@@ -2,7 +2,7 @@
 -- them.
 --
 -- Names and types come from what the function itself reads its options with, as it stands in its file; so no list can
--- tell of an option that is not there.
+-- name an option that is not there.
 -- SPDX-License-Identifier: Apache-2.0
 local blocks = require "docs.blocks"
 local parts = require "docs.parts"

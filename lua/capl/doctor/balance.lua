@@ -3,8 +3,8 @@
 local symbols = require "fields.symbols"
 local texts = require "doctor.texts"
 
-local SHARE = 1 / 5 -- of the mean: rarer than that is told
-local LEAST = 20 -- times the classes: fewer characters in all tell nothing
+local SHARE = 1 / 5 -- of the mean: rarer than that is reported
+local LEAST = 20 -- times the classes: fewer characters in all show nothing
 
 local function check(ctx)
   local train = ctx.loaders.train

@@ -7,7 +7,7 @@ local labels = require "nn.labels"
 local units = require "doctor.units"
 
 local BATCHES = 3
-local MANY = 0.2 -- share of a layer that is told
+local MANY = 0.2 -- share of a layer that is reported
 
 local function look(ctx)
   local o, seen = ctx.o, units.new()
@@ -38,8 +38,8 @@ local function check(ctx)
     channels, dead = channels + layer.channels, dead + layer.dead
     local share = layer.dead / layer.channels
     if share > MANY then
-      local tell = share == 1 and ctx.error or ctx.warn
-      tell(ctx, ("%d of the %d channels after %s are zero for all images of %d batches"):format(
+      local report = share == 1 and ctx.error or ctx.warn
+      report(ctx, ("%d of the %d channels after %s are zero for all images of %d batches"):format(
         layer.dead, layer.channels, layer.name, BATCHES),
         {where = ctx:line("nn%.init", "nn%.ReLU"),
         write = "perhaps a lower lr, the layer's own init, or nn.BatchNorm2d before the ReLU"})

@@ -27,7 +27,7 @@ local function backward(ctx)
   return sums
 end
 
--- ---- what is wrong: each kind told once, by its first parameter ----
+-- ---- what is wrong: each kind reported once, by its first parameter ----
 
 local function line_of_layer(ctx, name)
   local last = (name:match("^(.*)%.[^.]+$") or name):match("([%a_][%w_]*)$")
@@ -39,7 +39,7 @@ local function others(list)
   return #list > 1 and (" (and %d other%s)"):format(#list - 1, #list == 2 and "" or "s") or ""
 end
 
-local function tell_idle(ctx, list)
+local function report_idle(ctx, list)
   local f = list[1]
   if f then
     ctx:error(("%s takes no part in the loss: it gets no gradient%s"):format(f.name, others(list)),
@@ -47,7 +47,7 @@ local function tell_idle(ctx, list)
   end
 end
 
-local function tell_vanishing(ctx, list)
+local function report_vanishing(ctx, list)
   local f = list[1]
   if f then
     ctx:error(("the gradient of %s vanishes: %.1e of its weights%s"):format(f.name, f.share, others(list)),
@@ -68,7 +68,7 @@ local function is_clipped(ctx)
   return false
 end
 
-local function tell_exploding(ctx, list)
+local function report_exploding(ctx, list)
   local f = list[1]
   if f and not is_clipped(ctx) then
     ctx:note(("the gradient of %s is %.0f times its weights%s; Adam, Muon and others divide by such a size, SGD " ..
@@ -92,9 +92,9 @@ local function judge(ctx, sums)
       if kind then kind[#kind + 1] = {name = name, share = share} end
     end
   end
-  tell_idle(ctx, idle)
-  tell_vanishing(ctx, vanishing)
-  tell_exploding(ctx, exploding)
+  report_idle(ctx, idle)
+  report_vanishing(ctx, vanishing)
+  report_exploding(ctx, exploding)
   return least, most
 end
 

@@ -1,7 +1,7 @@
 -- doctor: rules that look for what keeps a recipe from learning, or went wrong in a run; one file each, these lists
 -- know them.
 --
--- A rule is {name =, check = function(ctx)}. It tells what it finds by ctx:error, ctx:warn or ctx:note, what it could
+-- A rule is {name =, check = function(ctx)}. It reports what it finds by ctx:error, ctx:warn or ctx:note, what it could
 -- not look at by ctx:skip, and nothing when all is well; what it returns is then a line about that. ctx of a recipe: o
 -- = options of train.fit (nil for custom training loops), loaders by role, path and text of the recipe; ctx of a run: r
 -- as of report.folder.
@@ -35,7 +35,7 @@ doctor.of_run = {
   require "doctor.run_heat",
 }
 
--- ---- what rules tell ----
+-- ---- what rules report ----
 
 local Context = {}
 Context.__index = Context

@@ -95,7 +95,7 @@ end
 
 local function look_closer(ctx) return ("a lower lr; capl lr %s --steps=200 finds one"):format(ctx.path) end
 
--- What the finder says; how it could say more is told where that can be written.
+-- What the finder says; how it could say more is printed where that can be written.
 local function found_text(found)
   if not found.why then return ("the highest learning rate is %.3g; suggested: %s"):format(found.peak, found.text) end
   return ("the highest learning rate is %.3g; no other is suggested: %s"):format(found.peak, found.why)
@@ -125,13 +125,13 @@ local function check_fit(ctx)
   local own = try(ctx, found.peak)
   local other = better_rate(ctx, found, own)
   local text, how = found_text(found) .. "; " .. words_of(own), {where = line_of(ctx, found.peaks)}
-  local tell = own.fails and ctx.error or ctx.warn
+  local report = own.fails and ctx.error or ctx.warn
   if other then
     how.write = write_for(ctx, found.peaks, other.lr / found.peak)
-    tell(ctx, text .. ", " .. words_of(other), how)
+    report(ctx, text .. ", " .. words_of(other), how)
   elseif own.fails then
     how.write = look_closer(ctx)
-    tell(ctx, text, how)
+    report(ctx, text, how)
   end
   return text
 end

@@ -4,7 +4,7 @@ local value = require "report.value"
 
 local JUMP = 3 -- times the median of the points before
 local BEFORE = 10
-local TINY = 0.05 -- of the first loss: what is below is told by few samples, and jumps in sound runs
+local TINY = 0.05 -- of the first loss: what is below comes from few samples, and jumps in sound runs
 
 local function median(list)
   local sorted = {}
@@ -37,7 +37,7 @@ local function losses(points)
   return out
 end
 
--- Whether train.fit or an optimizer held the gradients: the files of a run tell what train.fit did, its recipe the
+-- Whether train.fit or an optimizer held the gradients: the files of a run show what train.fit did, its recipe the
 -- rest.
 local function was_clipped(ctx)
   for _, key in ipairs{"clip_norm", "clip_value"} do

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local value = require "report.value"
 
-local MOST = 0.5 -- of all characters that were read, from which on one of them is told
+local MOST = 0.5 -- of all characters that were read, from which on one of them is reported
 local TIMES = 3 -- what it was meant
 local LEAST = 50 -- characters
 

@@ -1,4 +1,4 @@
--- run_small.lua: few images that are learnt by heart: training texts read far better than others, as their loss tells.
+-- run_small.lua: few images that are learnt by heart: training texts read far better than others, as their loss shows.
 -- SPDX-License-Identifier: Apache-2.0
 local value = require "report.value"
 
@@ -46,7 +46,7 @@ local function check(ctx)
   if value.has(generator) and generator.fixed ~= true then
     return ctx:skip("the generator never draws an image twice")
   end
-  if other_loss(r) then return ctx:skip(other_loss(r) .. " does not tell how many texts are read") end
+  if other_loss(r) then return ctx:skip(other_loss(r) .. " does not show how many texts are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end
   if count < FEW and read - exact > GAP then

@@ -9,8 +9,8 @@ local function check(ctx)
   local share = sum / n
   local text = ("waited %.1f %% of the time for data"):format(100 * share)
   if share < 0.1 then return text end
-  local tell = share > 0.3 and ctx.error or ctx.warn
-  tell(ctx, text, {where = ctx:line("workers%s*=", "cache%s*=", "data%.loader"),
+  local report = share > 0.3 and ctx.error or ctx.warn
+  report(ctx, text, {where = ctx:line("workers%s*=", "cache%s*=", "data%.loader"),
     write = "workers = \"auto\", cache = \"ram\", or images of the size that is wanted"})
 end
 

@@ -56,8 +56,8 @@ local function check(ctx)
     how.write = "perhaps " .. (train.source.dir and "cache = \"ram\" in data.loader, " or "")
       .. "lighter augmentation, or more processors"
   end
-  local tell = share > TOO_MUCH and steps >= STEPS and ctx.error or ctx.warn
-  tell(ctx, text, how)
+  local report = share > TOO_MUCH and steps >= STEPS and ctx.error or ctx.warn
+  report(ctx, text, how)
 end
 
 return {name = "data starvation", check = check}

@@ -180,7 +180,7 @@ end
 function Parts:flush(read)
   if #self.heads == 0 and self.merged then return end
   join(self)
-  local heads = self.world:gather(self.heads)
+  local heads = self.world:all_gather_object(self.heads)
   local numbers = core.no_grad(exchanged, self, heads)
   for _, x in ipairs(self.loose) do x:free() end
   self.loose, self.heads, self.merged = {}, {}, true
@@ -209,7 +209,7 @@ function Values:add(value) table.insert(self.list, value) end
 function Values:flush(read)
   if #self.list == 0 and self.merged then return end
   local lists = {}
-  for rank, told in ipairs(self.world:gather({list = self.list})) do lists[rank] = told.list or {} end
+  for rank, one in ipairs(self.world:all_gather_object({list = self.list})) do lists[rank] = one.list or {} end
   self.list, self.merged = {}, true
   merge.each(lists, read)
 end
@@ -219,7 +219,7 @@ end
 --- Whether a meter puts the ranks' readings together by itself, as those of capl do.
 local function is_whole(meter) return meter.kind ~= nil end
 
---- A meter of a recipe's own that has counted what all ranks have: made anew, and told every rank's state() by its
+--- A meter of a recipe's own that has counted what all ranks have: made anew, and given every rank's state() by its
 -- merge(state).
 -- in   meter: counted this rank's part; fresh = function() -> a new one
 -- errs unsupported: it has no state() and merge(state)
@@ -233,7 +233,7 @@ function merge.own(op, meter, fresh)
       "false to the loader"}
   end
   local whole = fresh()
-  for _, state in ipairs(world:gather(meter:state())) do whole:merge(state) end
+  for _, state in ipairs(world:all_gather_object(meter:state())) do whole:merge(state) end
   return whole
 end
 

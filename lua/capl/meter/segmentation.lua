@@ -1,4 +1,4 @@
--- segmentation.lua: how well a model tells the class of each pixel: a confusion matrix that is counted on the device.
+-- segmentation.lua: how well a model finds the class of each pixel: a confusion matrix that is counted on the device.
 --
 -- Metrics of the whole set come from the sum of all matrices, so that a small last batch counts by its pixels. f_batch
 -- is the mean over batches that some papers give; it depends on the batch size and is there to compare with them.
@@ -26,7 +26,7 @@ local spec = {
   {"main", "string", default = "miou"}, {"merge", "table"}, {"worst", "whole", default = WORST},
 }
 
--- Number of classes and their names, of the options or of what a loader's source says; nil when the output will tell.
+-- Number of classes and their names, of the options or of what a loader's source says; nil when the output decides.
 local function classes_of(o)
   local given = o.classes or o.loader and o.loader.source and o.loader.source.classes
   if type(given) == "table" then return #given, given end

@@ -88,7 +88,7 @@ local function new(opts)
   }, Text)
   local read = o.decoding == "ctc" and self.read_paths or self.read_columns
   self.waiting = pending.new(function(columns, keys, notes) read(self, columns, keys, notes) end)
-  self.told = merge.values() -- readings that are texts already, where several ranks count them together
+  self.readings = merge.values() -- readings that are texts already, where several ranks count them together
   return self
 end
 
@@ -225,23 +225,23 @@ function Text:count(read, truth, confidence, id)
   check.arg(1, "count", "string", read)
   check.arg(2, "count", "string", truth)
   local reading = {read = read, truth = truth, confidence = confidence, id = id}
-  if not self.told then return count_one(self, read, truth, confidence, id) end
-  if self.batch then table.insert(self.batch, reading) else self.told:add{reading} end
+  if not self.readings then return count_one(self, read, truth, confidence, id) end
+  if self.batch then table.insert(self.batch, reading) else self.readings:add{reading} end
 end
 
 -- Readings that fn counts belong together, as those of a batch.
 local function as_batch(self, fn, ...)
-  self.batch = self.told and {} or nil
+  self.batch = self.readings and {} or nil
   fn(self, ...)
-  if self.batch then self.told:add(self.batch) end
+  if self.batch then self.readings:add(self.batch) end
   self.batch = nil
 end
 
 -- Counts what waits: readings on the device, then those that were given as texts.
 local function flush(self)
   self.waiting:flush()
-  if not self.told then return end
-  self.told:flush(function(batch)
+  if not self.readings then return end
+  self.readings:flush(function(batch)
     for _, r in ipairs(batch) do count_one(self, r.read, r.truth, r.confidence, r.id) end
   end)
 end

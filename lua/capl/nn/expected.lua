@@ -48,7 +48,7 @@ local function ctc_loss(x, targets, o, more)
   return value, ("%.3g, that of %d time steps of %d classes that are all as likely"):format(value, x.shape[1], K)
 end
 
--- By name of the loss: function(x, target, options, more: what else the loss was told) -> number, the same as words;
+-- By name of the loss: function(x, target, options, more: further arguments of the loss) -> number, the same as words;
 -- high, low: what it may mean when it is another; negative: when it is less than 0, where a loss cannot be.
 local expected = {
   cross_entropy = {

@@ -1,4 +1,5 @@
--- loss_parts.lua: what all losses share: their arguments' checks, reductions, modules of functions, and who is told.
+-- loss_parts.lua: what all losses share: their arguments' checks, reductions, modules of functions, and who observes
+-- them.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -57,7 +58,7 @@ function parts.in_range(fname, x, name, low, high, what, hint)
   return x
 end
 
---- Tells who watches of a loss; nn/expected.lua knows what it should be at first.
+--- Reports a loss to its observer; nn/expected.lua knows what it should be at first.
 function parts.computed(name, value, x, target, o)
   if observer.on_loss_value then observer.on_loss_value(name, value, x, target, o) end
   return value

@@ -1,6 +1,6 @@
 -- sync_batchnorm.lua: batch normalization whose batch is that of all ranks.
 --
--- Forward, ranks tell each other mean, variance and number of their values in one small message; backward, the two sums
+-- Forward, ranks exchange mean, variance and number of their values in one small message; backward, the two sums
 -- that the gradient needs. Ranks may hold different numbers of images. In a world of one it is plain batch
 -- normalization.
 -- SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@ local dist = require "dist"
 local op = core.op
 local sync = {}
 
--- The world where ranks have something to tell each other, else nil.
+-- The world where ranks have something to exchange, else nil.
 local function world_now()
   if not dist.parallel then return nil end
   return require("dist").world()
@@ -23,7 +23,7 @@ end
 local function count_of(x) return x:numel() / x:size(2) end
 
 -- Mean, variance and count of x as one vector (2 C + 1).
-local function told(self, x)
+local function moments(self, x)
   local n, C = count_of(x), x:size(2)
   local out = core.empty({2 * C + 1}, {dtype = self.running_mean.dtype, device = x.device})
   local mean, var = out:narrow(1, 1, C), out:narrow(1, C + 1, C)
@@ -90,7 +90,7 @@ local function forward(self, world, x)
     if not self.counted and not observer.captured_work then check_count(world, count_of(x)) end
     self.counted = true
     held.x, held.weight = x:detach():keep(), weight:detach():keep()
-    held.mean, held.var, held.total = of_all(world:all_gather(told(self, x)), x:size(2))
+    held.mean, held.var, held.total = of_all(world:all_gather(moments(self, x)), x:size(2))
     if not again then follow(self, held.mean, held.var, held.total) end
     local out, _, invstd = normalized(x, weight, bias, held.mean, held.var, self.eps)
     held.invstd = invstd

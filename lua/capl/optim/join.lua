@@ -146,14 +146,14 @@ function Joined:apply()
   observer:each_time(count, self)
 end
 
-local function tell(self)
+local function notify(self)
   core.step_end()
   observer:step(self)
 end
 
 function Joined:step()
   self:apply()
-  observer:each_time(tell, self)
+  observer:each_time(notify, self)
 end
 
 --- As of any optimizer, see capl.optim.SGD: for sums of gradients, and for both at once.
@@ -163,7 +163,7 @@ function Joined:backward_step(loss)
   Control.backward(self, check.arg(1, "backward_step", "tensor", loss), true)
   self:apply()
   self:zero_grad()
-  observer:each_time(tell, self)
+  observer:each_time(notify, self)
 end
 
 --- {steps, optimizers = the state_dict of each, and after fp16: skipped, loss_scale, tracker, growths}

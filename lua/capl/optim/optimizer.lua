@@ -341,11 +341,11 @@ function Optimizer:apply()
   self:apply_with(nil)
 end
 
-local function tell(self)
+local function notify(self)
   core.step_end()
   observer:step(self)
 end
-local function ended(self) observer:each_time(tell, self) end
+local function ended(self) observer:each_time(notify, self) end
 
 --- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.

@@ -62,18 +62,18 @@ function Schedule:set_state(state)
   if self.inner then self.inner:set_state(state.inner) end
 end
 
---- Tells a schedule that follows metrics (plateau, also inside warmup) the next one; others do not listen.
+--- Reports the next metric to a schedule that follows one (plateau, also inside warmup); others ignore it.
 -- in   value; better = "min" | "max", where the schedule does not say it
 -- out  whether the rate fell
 function Schedule:report(value, better)
   if self.inner then return self.inner:report(value, better) end
-  return self.told and self.told(check.arg(1, "report", "number", value), better) or false
+  return self.on_metric and self.on_metric(check.arg(1, "report", "number", value), better) or false
 end
 
 --- The schedule, itself or inside, that follows metrics; nil when none does.
 function Schedule:follower()
   if self.inner then return self.inner:follower() end
-  return self.told and self or nil
+  return self.on_metric and self or nil
 end
 
 Schedule.__tostring = function(self)
@@ -339,8 +339,8 @@ local function follow(o, memory, value, better)
   return true
 end
 
---- Multiplied by factor whenever a metric has not become better for long: schedule:report(value) tells each. train.fit
--- reports after each evaluation; in a custom training loop, the recipe does.
+--- Multiplied by factor whenever a metric has not become better for long: schedule:report(value) reports each.
+-- train.fit reports after each evaluation; in a custom training loop, the recipe does.
 -- opts lr, factor = 0.1, patience = 10 (metrics that may be no better; one more and the rate falls), threshold = 1e-4,
 --      threshold_mode = "rel" | "abs", cooldown = 0 (metrics after a fall that do not count), min_lr = 0, eps = 1e-8,
 --      better = "min" | "max" (in train.fit that of the metric, else "min"), metric = which metric train.fit reports:
@@ -351,7 +351,7 @@ function schedule.plateau(opts)
   local memory = {lr = o.lr, bad = 0, cooling = 0, falls = 0, best = false}
   local self = new("plateau", o, function() return memory.lr end)
   self.memory = memory
-  function self.told(value, better) return follow(o, memory, value, o.better or better or "min") end
+  function self.on_metric(value, better) return follow(o, memory, value, o.better or better or "min") end
   return self
 end
 

@@ -113,7 +113,7 @@ local function choose(run)
   return claims[1].claim, first_why
 end
 
--- A claim about settings that the recipe has not is a mistake; told at the first step, before hours are spent.
+-- A claim about settings that the recipe has not is a mistake; raised at the first step, before hours are spent.
 local function check_given(run)
   if run.steps > 1 then return end
   for _, entry in ipairs(run.claims) do

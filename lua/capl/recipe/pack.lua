@@ -87,13 +87,13 @@ local function strings(list)
 end
 
 -- Files beside the recipe: modules that were required when it ran or stand in its text, and what else it read there.
-local function files_of(a, told, sets)
+local function files_of(a, answer, sets)
   local names = {}
   for _, m in ipairs(a.modules) do names[m.file] = true end
-  for _, file in ipairs(strings(told.modules)) do
+  for _, file in ipairs(strings(answer.modules)) do
     if not manifest.bad_path(file) then names[file] = true end
   end
-  for _, path in ipairs(strings(told.read)) do
+  for _, path in ipairs(strings(answer.read)) do
     local name = below(a, path)
     if name and not is_data(a, name, sets) then names[name] = true end
   end
@@ -125,9 +125,9 @@ local function entries(folder, list, hash)
 end
 
 -- Presets and seeds of drawn images, by role; plain values only.
-local function generators_of(told)
+local function generators_of(answer)
   local out = {}
-  for role, data in pairs(type(told.data) == "table" and told.data or {}) do
+  for role, data in pairs(type(answer.data) == "table" and answer.data or {}) do
     local g = type(data) == "table" and type(role) == "string" and type(data.generator) == "table" and data.generator
     if g then
       out[role] = {}
@@ -143,14 +143,14 @@ local function generators_of(told)
 end
 
 -- What the recipe claims: as it stood in its text, else as it said when it ran.
-local function expected_of(a, told)
+local function expected_of(a, answer)
   local list = {}
   if not a.claims_computed then
     for i, c in ipairs(a.claims) do list[i] = c.said end
     return list[1] and list or nil
   end
   local claim = require "recipe.claim"
-  for i, said in ipairs(type(told.expected) == "table" and told.expected or {}) do
+  for i, said in ipairs(type(answer.expected) == "table" and answer.expected or {}) do
     claim.read(said)
     list[i] = said
   end
@@ -201,13 +201,14 @@ function pack.write(job, word, o)
     core.fail(("--out: a manifest lies beside its recipe, in %s"):format(a.folder),
       "paths in it are relative to its own folder")
   end
-  local told = pack.ask(a, words_for(a, o), path .. ".log", job.allowed and {"--allow"} or job.trusted and {"--trust"})
+  local flags = job.allowed and {"--allow"} or job.trusted and {"--trust"}
+  local answer = pack.ask(a, words_for(a, o), path .. ".log", flags)
   local m = {
     format = manifest.FORMAT, written_by = "capl " .. core.version(), purpose = a.purpose:sub(1, 1000), needs = a.needs,
     requires = {language = 1, version = a.needs.version}, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256},
-    files = files_of(a, told, o.data), data = entries(folder, o.data, contents.data),
-    weights = entries(folder, o.weights, contents.model), generators = generators_of(told),
-    expected = expected_of(a, told), result = result_of(a),
+    files = files_of(a, answer, o.data), data = entries(folder, o.data, contents.data),
+    weights = entries(folder, o.weights, contents.model), generators = generators_of(answer),
+    expected = expected_of(a, answer), result = result_of(a),
   }
   manifest.write(path, m)
   return path, m

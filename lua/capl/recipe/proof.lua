@@ -68,7 +68,7 @@ local function new_folder(base)
   end
 end
 
--- Where the record goes; told before the first run, not after hours.
+-- Where the record goes; checked before the first run, not after hours.
 local function record_path(a, given)
   local path = given or about.beside(a.path, about.stem(a.name) .. ".result.json")
   if core.sys.kind(path) == "folder" then

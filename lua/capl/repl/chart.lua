@@ -330,7 +330,7 @@ local function compose(list, opts)
   return table.concat(out, "\n") .. "\n" .. skipped_text(list, usable)
 end
 
---- plot(series[, opts]); globals.lua tells of what and how.
+--- plot(series[, opts]); globals.lua documents it.
 function chart.draw(what, second, third)
   local list, opts = read(what, second, third)
   core.sys.draw(compose(list, check.options("plot", spec, opts or {})))

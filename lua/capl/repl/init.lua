@@ -16,7 +16,7 @@ local repl = {}
 -- the prompt itself, and no visitor of a run
 if getmetatable(observer) ~= Run then environment.read(Run.of(observer)) end
 
-local SLOW = 0.5 -- seconds from which on a line's time is told
+local SLOW = 0.5 -- seconds from which on a line's time is printed
 
 local incomplete = {"near '<eof>'", "unfinished long string", "unfinished long comment"}
 
@@ -118,7 +118,7 @@ local function print_values(n, ...)
 end
 
 --- Runs a compiled line and prints what it returns; the first value is then called _. On a terminal the time of slow
--- ones is told.
+-- ones is printed.
 function repl.run(fn)
   local start = core.clock()
   local function count(...)

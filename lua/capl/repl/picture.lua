@@ -134,7 +134,7 @@ local function label_line(labels, first, last, columns)
   return any and table.concat(parts):gsub("%s+$", "") .. "\n" or ""
 end
 
---- show(image[, opts]); globals.lua tells of what and how.
+--- show(image[, opts]); globals.lua documents it.
 function picture.show(what, opts)
   opts = check.options("show", spec, opts or {})
   if opts.columns and opts.columns < 1 then refuse("columns is a number from 1 on") end

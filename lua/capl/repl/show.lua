@@ -44,7 +44,7 @@ local function has_own_text(value)
   return type(meta) == "table" and rawget(meta, "__tostring") ~= nil
 end
 
--- What __tostring says, made harmless; an error in it is told, not raised. Ctrl-C goes through.
+-- What __tostring says, made harmless; an error in it is printed, not raised. Ctrl-C goes through.
 local function own_text(value)
   local fine, text = pcall(tostring, value)
   if fine and type(text) == "string" then return term.plain(text) end

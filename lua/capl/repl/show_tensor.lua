@@ -42,7 +42,7 @@ local function short(value)
   return (size >= 1e4 and size < 1e7 and "%.1f" or "%.4g"):format(value)
 end
 
--- "min -1.2  max 3.1  mean 0.02  std 0.99  2 nan"; "" where there is nothing to tell
+-- "min -1.2  max 3.1  mean 0.02  std 0.99  2 nan"; "" where there is nothing to print
 local function statistics_text(x)
   if x.dtype == "bool" then
     local f = statistics_of(x)

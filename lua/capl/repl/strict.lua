@@ -1,6 +1,6 @@
 -- strict.lua: globals at the prompt: warns of names that were never set and of those that a function sets by accident.
 --
--- A warning is a note: the line goes on as Lua means it. Each name is told once.
+-- A warning is a note: the line runs as Lua defines it. Each name is reported once.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -9,7 +9,7 @@ local term = require "repl.term"
 
 local strict = {}
 
-local told, locals = {}, {}
+local warned, locals = {}, {}
 local silent = {_ = true, _all = true}
 
 local function nearest(name)
@@ -21,8 +21,8 @@ local function nearest(name)
 end
 
 local function warn_once(name, text)
-  if told[name] then return end
-  told[name] = true
+  if warned[name] then return end
+  warned[name] = true
   term.warn(text)
 end
 
@@ -34,7 +34,7 @@ local function on_read(_, name)
       "prompt"):format(name))
     return nil
   end
-  local like = not told[name] and nearest(name)
+  local like = not warned[name] and nearest(name)
   warn_once(name, ("'%s' was never set%s"):format(name, like and ("; did you mean '%s'?"):format(like) or ""))
   return nil
 end
@@ -49,10 +49,10 @@ end
 
 local function on_set(environment, name, value)
   rawset(environment, name, value)
-  told[name] = nil
+  warned[name] = nil
   local what, chunk, line = setter()
   if what == "Lua" and type(name) == "string" then
-    told[name] = true
+    warned[name] = true
     local text = "%s:%d: a function makes the global '%s'; write `local %s` if it is for that function alone"
     term.warn(text:format(chunk, line, name, name))
   end

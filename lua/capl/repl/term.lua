@@ -66,7 +66,7 @@ function term.warn(text)
   end
 end
 
---- text (with its colours) cut to a number of columns, its end told by dots.
+--- text (with its colours) cut to a number of columns, its end marked by dots.
 function term.cut(text, columns)
   if term.width((text:gsub("\27%[[%d;]*m", ""))) <= columns then return text end
   local out, used, at, dots = {}, 0, 1, term.dots()
@@ -87,7 +87,7 @@ function term.cut(text, columns)
   return table.concat(out) .. (color and "\27[0m" or "") .. dots
 end
 
-local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
+local from_client = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = true, LC_ALL = true, LC_CTYPE = true,
   KITTY_WINDOW_ID = true, TERM_PROGRAM = true}
 
 --- fn(…) with the terminal of somebody who is attached in place of this process's own -> up to 4 results.
@@ -95,7 +95,7 @@ local told_by_visitor = {TERM = true, COLORTERM = true, NO_COLOR = true, LANG = 
 function term.as(hello, fn, ...)
   local getenv, isatty, utf8 = sys.getenv, sys.isatty, sys.prompt.utf8
   sys.getenv = function(name)
-    if told_by_visitor[name] then return hello[name] end
+    if from_client[name] then return hello[name] end
     return getenv(name)
   end
   sys.isatty = function(fd) return (fd == 1 or fd == 2) and hello.columns > 0 end

@@ -108,7 +108,7 @@ end
 
 -- ---- curves ----
 
--- What is compared along the way: the metric that decides, and those that tell most of each kind of task.
+-- What is compared along the way: the metric that decides, and the main ones of each kind of task.
 local function wanted(a, b)
   local out, seen = {"loss", "val_loss"}, {}
   local main = {value.text(a.evaluation, "main") or "exact", value.text(b.evaluation, "main") or "exact"}

@@ -10,7 +10,7 @@ local MOST_CHARTS = 8 -- of metrics that have no chart of their own kind
 
 -- ---- series ----
 
---- What the x axis counts: images when every row tells them, else steps.
+--- What the x axis counts: images when every row has them, else steps.
 function curves.x_of(r)
   for _, list in ipairs{r.points, r.evaluations} do
     for _, row in ipairs(list) do

@@ -82,7 +82,7 @@ local function metric_tiles(metrics, role, out)
   if n then out[#out + 1] = tile("", role .. " samples", html.number(n)) end
 end
 
---- Steps that were made, as far as the files tell; nil when they tell of none.
+--- Steps that were made, as far as the files say; nil when they have none.
 function facts.steps(r)
   local steps = math.max(value.number(r.result, "steps") or 0, r.step)
   return steps > 0 and steps or nil

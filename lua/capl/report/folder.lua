@@ -1,4 +1,5 @@
--- folder.lua: what a run's folder tells. Files only, never a live process; the run may be going on or have been killed.
+-- folder.lua: what a run's folder contains. Files only, never a live process; the run may still be running or have been
+-- killed.
 --
 -- A file that is missing, cut or foreign costs its part of the report and a note, never the rest.
 -- SPDX-License-Identifier: Apache-2.0

@@ -157,7 +157,7 @@ local matrix_template = [[
 <div class="matrix" tabindex="0" role="region" aria-label="confusion matrix">
 <svg viewBox="0 0 {size} {size}" style="max-width:{most}px;min-width:{least}px" role="img" aria-label="{words}">
 {cells_html}</svg></div>
-<p class="quiet">Rows: what was meant; columns: what was read{nothing}. Each cell tells its count.</p></figure>]]
+<p class="quiet">Rows: what was meant; columns: what was read{nothing}. Each cell contains its count.</p></figure>]]
 
 local function matrix_html(metrics)
   local m = read_matrix(metrics)

@@ -246,7 +246,7 @@ local function hold_now(loop)
   at_work = false
   attach.since = (attach.since or 0) + seconds
   if wish.what ~= "steps" then
-    loop:tell_held(attach.since)
+    loop:report_held(attach.since)
     attach.since = nil
   end
   if wish.what == "stop" then loop:stop() end
@@ -300,7 +300,7 @@ function attach.listen(run, prompt, here)
   run:on("settings", function() attach.describe(run) end)
 end
 
---- The run is over: whoever is inside is told.
+--- The run is over: the attached client is notified.
 function attach.close(why)
   if visit then visit:leave("go", why) end
 end

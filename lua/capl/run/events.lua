@@ -5,7 +5,7 @@ local core = ...
 local Events = {}
 Events.__index = Events
 
---- A file of records. folder: where it will lie; its name tells when it was begun, as TensorBoard expects.
+--- A file of records. folder: where it will lie; its name contains the start time, as TensorBoard expects.
 local function new(folder)
   return setmetatable({path = ("%s/events.out.tfevents.%d.capl"):format(folder, core.sys.time()), bytes = 0,
     waiting = {}}, Events)

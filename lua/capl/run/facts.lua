@@ -22,8 +22,8 @@ function facts.machine()
 end
 
 local function hash_of(source)
-  local told, hash = pcall(source.box.hash, source.box)
-  return told and hash or nil -- a file that went away is the loader's business
+  local fine, hash = pcall(source.box.hash, source.box)
+  return fine and hash or nil -- a file that went away is the loader's business
 end
 
 --- {role = {count, width, height, channels, batch, hash}} of the loaders of a run; a second one of a role is "val 2".

@@ -29,7 +29,7 @@ local spec = {
 --      averages";
 --      count = function() -> number; explicit = true: 0 is an error; used = function() -> false where it could not
 --      happen;
---      of_all = true: each rank counts its own part, and the sum is told
+--      of_all = true: each rank counts its own part, and the sum is printed
 function Features:add(opts) table.insert(self.list, check.options("run.add_feature", spec, opts)) end
 
 --- What objects that a recipe's own loop makes count of themselves, such as the updates of a train.EMA.

@@ -1,7 +1,7 @@
 -- run: a run of a recipe: its settings, loaders and model, what it asked for and what was really in force.
 --
--- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders tell it what
--- they do by the methods of observer.lua. docs/contract.md states when a step and an epoch end.
+-- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders report to it
+-- what they do by the methods of observer.lua. docs/contract.md states when a step and an epoch end.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -26,7 +26,7 @@ local Observer = getmetatable(observer)
 -- line, for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said),
 -- kept (the model file to use), in_force ({loop, optimizers}: what train.fit uses, for settings.json), before_batch
 -- (function(): called before the recipe gets its first batches), ranks (metrics of each rank, at the end), preset (its
--- name), measured (metrics that are not in the last line), inspect (function(keys, read): capl.params tells it the
+-- name), measured (metrics that are not in the last line), inspect (function(keys, read): capl.params passes it the
 -- settings and ends), metrics (names of what an evaluation on val counts, in a check), fitting (options of train.fit),
 -- checkpoint (the train.Checkpoint of a custom loop).
 local defaults = {
@@ -107,7 +107,7 @@ local function brief(value)
   return #text <= SHOWN and text or ("%s… (%d bytes)"):format(text:sub(1, SHOWN), #text)
 end
 
---- Settings of every recipe (params/every.lua) are told when something was chosen or asked for, not when all is as
+--- Settings of every recipe (params/every.lua) are printed when something was chosen or asked for, not when all is as
 -- ever.
 local function settings_lines(self)
   local wide, shown, lines = 0, {}, {}
@@ -201,7 +201,7 @@ local function save_settings(self)
   for _, s in ipairs(self.settings) do
     out.settings[s.key] = {value = s.value, origin = s.origin, why = s.why}
   end
-  self:tell("settings", out)
+  self:notify("settings", out)
   must(core.sys.write(folder .. "/settings.json", core.json_encode(out, true) .. "\n"))
   must(core.sys.write(folder .. "/recipe.lua", self.text or ""))
 end
@@ -226,7 +226,7 @@ local function check_args(self)
 end
 
 -- What the first forward and backward pass ran on slow kernels.
-local function tell_own_kernels(self)
+local function print_own_kernels(self)
   local device, origin = self:setting("device")
   local line = own_kernels.line(device and origin ~= "auto" and origin ~= "default")
   if line then self:print(line) end
@@ -237,7 +237,7 @@ function Run:check_precision()
   local name, origin = self:setting("precision")
   local is_real = self.mode == "run" or self.mode == "bench"
   if self.steps > 0 or not is_real then return end
-  tell_own_kernels(self)
+  print_own_kernels(self)
   if name and origin ~= "auto" then precision_counts.check(name, self.counts_before) end
 end
 
@@ -343,7 +343,7 @@ end
 
 -- ---- the end ----
 
---- Names the model file that the run was for; the last lines tell of it.
+--- Names the model file that the run was for; the last lines name it.
 function Run:keep(path) self.kept = path end
 
 -- The line of a meter that counts no texts: its main metric.
@@ -422,7 +422,7 @@ function Run:next_command()
   return shell.command{self.program, "predict", self.kept, an_image(self)}
 end
 
--- The report asks the device for metrics after the recipe's last line, so an error of it has no line of its own.
+-- The report asks the device for numbers after the recipe's last line, so an error of it has no line of its own.
 local function report_or_error(self)
   local ok, err = pcall(report, self)
   if ok then return end
@@ -440,7 +440,7 @@ end
 --- train.fit begins, with its checked options.
 function Run:fit(o)
   self.fitting = o
-  self:tell("fit", o)
+  self:notify("fit", o)
 end
 
 --- Ends a run that returned: report, promises, last line.
@@ -455,7 +455,7 @@ function Run:finish()
   if #names > 0 then
     core.error{code = "value", message = "given, but never read by the recipe: " .. table.concat(names, ", ")}
   end
-  self:tell("finish")
+  self:notify("finish")
   if self.scratch then return end_scratch(self) end
   if self.kept then
     self:print("keep: " .. self.kept)

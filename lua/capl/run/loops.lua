@@ -1,7 +1,7 @@
 -- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
 --
 -- A loop has run, line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(),
--- tell_held(seconds). That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their
+-- report_held(seconds). That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their
 -- own.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -75,7 +75,7 @@ function Own:line()
     loops.rate_text(self:lr()))
 end
 
-function Own:tell_held(seconds)
+function Own:report_held(seconds)
   self.run:print(("held %.0f s by attach, at step %d"):format(seconds, self.run.steps))
 end
 

@@ -60,10 +60,10 @@ local function first_images(source, facts)
   return out[1] and out or nil
 end
 
--- How texts come out of the model: of loader's labels, by what capl.model was told.
+-- How texts come out of the model: of loader's labels, by the options of capl.model.
 local function text_facts(run, facts, loader)
-  local told = run.model_options or {}
-  facts.output, facts.decoding, facts.charset = "text", told.decoding or "argmax", loader.charset
+  local given = run.model_options or {}
+  facts.output, facts.decoding, facts.charset = "text", given.decoding or "argmax", loader.charset
   if facts.decoding == "argmax" then
     facts.length = loader.length
     return
@@ -99,7 +99,7 @@ local function save(run, path, model, meta)
   local loader = main_loader(run)
   local facts = facts_of(run, loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
-  if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max tell it
+  if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max say it
   local images = facts.output and first_images(loader.source, facts) or nil
   local example = one_input(run, facts)
   require("io").save_model(path, model, example, facts, images)

@@ -3,7 +3,7 @@
 --
 -- It does all that rank 0 does, so that both take part in whatever needs all ranks; only the last step, the file, is
 -- left out, here and not in each of the many places that write one. What a recipe prints is its own affair, and errors
--- are told.
+-- are printed.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -38,7 +38,7 @@ local function make(name, given)
   return {path = path, base = base, given = given ~= nil}
 end
 
--- What went wrong is told when somebody needs the folder: many a recipe writes nothing.
+-- What went wrong is raised when somebody needs the folder: many a recipe writes nothing.
 local function try(name, given)
   local ok, got = pcall(make, name, given)
   if ok then return got end

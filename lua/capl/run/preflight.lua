@@ -19,8 +19,8 @@ local SLOW = 1.2 -- times the fastest rank's time from which on the slowest one 
 -- ---- what must be alike ----
 
 local function hash_of(source)
-  local told, hash = pcall(source.box.hash, source.box)
-  return told and hash or nil -- a file that went away is the loader's business
+  local fine, hash = pcall(source.box.hash, source.box)
+  return fine and hash or nil -- a file that went away is the loader's business
 end
 
 local function ranks_of(loader) return loader.ranks and loader:ranks() or 1 end
@@ -236,7 +236,7 @@ end
 
 local function measure(world)
   local compute, link = compute_probe(world.device), link_probe(world)
-  local all, out = world:gather{compute = compute, link = link, host = world.host},
+  local all, out = world:all_gather_object{compute = compute, link = link, host = world.host},
     {compute = {}, hosts = {}, backend = world.backend}
   for i, one in ipairs(all) do
     out.compute[i], out.hosts[i] = one.compute, one.host
@@ -256,7 +256,7 @@ function preflight.check(run)
   run.preflight = {}
   world:hold("comparing the ranks")
   local own, hosts = own_facts(run), {}
-  local all = world:gather(own)
+  local all = world:all_gather_object(own)
   for i, one in ipairs(all) do hosts[i] = one.host end
   run.hosts = hosts
   preflight.compare(all, hosts)

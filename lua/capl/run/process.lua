@@ -1,4 +1,4 @@
--- process.lua: which process a run is, so that others can tell a running one from one that was killed.
+-- process.lua: which process a run is, so that others can distinguish a running one from a killed one.
 --
 -- A process number alone is given again; with the time of its start and the boot it belongs to, it is not.
 -- SPDX-License-Identifier: Apache-2.0
@@ -10,7 +10,7 @@ local DYING = 0.4 -- seconds that a process may take to end
 
 -- The 22nd field of /proc/PID/stat, ticks after the boot; names of programs may hold blanks and brackets. One that has
 -- ended, and that nobody has asked how, is gone. In the sandbox others cannot be seen: there the lock of a folder alone
--- tells.
+-- says.
 local function started(pid)
   local seen, stat = pcall(core.sys.read, ("/proc/%s/stat"):format(pid))
   if not seen or not stat then return nil end

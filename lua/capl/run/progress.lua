@@ -78,9 +78,9 @@ local function rate_text(lr) return ("%.3g"):format(lr) end
 -- Of all ranks: the least and the most that one holds, and the highest peak and whose it is.
 local function memory_of_ranks(world, memory, peak)
   local out = {least = math.huge, most = 0, peak = 0}
-  for i, told in ipairs(world:gather{memory, peak}) do
-    out.least, out.most = math.min(out.least, told[1]), math.max(out.most, told[1])
-    if told[2] > out.peak then out.peak, out.rank = told[2], i - 1 end
+  for i, of_rank in ipairs(world:all_gather_object{memory, peak}) do
+    out.least, out.most = math.min(out.least, of_rank[1]), math.max(out.most, of_rank[1])
+    if of_rank[2] > out.peak then out.peak, out.rank = of_rank[2], i - 1 end
   end
   return out
 end

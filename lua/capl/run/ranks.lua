@@ -1,5 +1,5 @@
--- ranks.lua: what each rank of a run has done and taken: its speed, its memory, what it waited for. Told at the end of
--- the run.
+-- ranks.lua: what each rank of a run has done and taken: its speed, its memory, what it waited for. Printed at the end
+-- of the run.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -97,11 +97,11 @@ local function shown(all)
   return list
 end
 
--- Every rank gives its metrics; kept as run.ranks for result.json, and told.
+-- Every rank gives its metrics; kept as run.ranks for result.json, and printed.
 local function done(run)
   local world = sync.world()
   if not world or run.steps == 0 then return end
-  run.ranks = world:gather(own(run, world))
+  run.ranks = world:all_gather_object(own(run, world))
   for _, r in ipairs(shown(run.ranks)) do run:print("report: " .. ranks.line(r)) end
   if #run.ranks > SHOWN then run:print(("report: and %d ranks more, in result.json"):format(#run.ranks - SHOWN)) end
 end

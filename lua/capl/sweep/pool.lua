@@ -72,7 +72,7 @@ function Pool:slot()
   return slot and fits(self) and slot or nil
 end
 
---- A trial that has ended tells the most it had: it may have been too quick to be seen.
+--- A trial that has ended reports its peak: it may have been too quick to be seen.
 function Pool:learn(bytes) self.peak = math.max(self.peak, bytes or 0) end
 
 --- Starts a trial in a slot. job: {args =, folder =, log =, env =}, handed back when it ends.

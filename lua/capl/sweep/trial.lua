@@ -37,7 +37,7 @@ function trial.job(plan, entry, folder, resumed)
   }
 end
 
---- The last lines of what a trial printed, which tell why it ended.
+--- The last lines of what a trial printed, which say why it ended.
 function trial.last_words(log)
   local text = (core.sys.read(log) or ""):gsub("%s+$", "")
   local lines = {}
@@ -68,13 +68,13 @@ end
 -- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like;
 -- its parameters; and how many images it learnt from.
 local function conditions(folder)
-  local told = read_object(folder .. "/settings.json")
-  local machine, val = told.machine or {}, told.data and told.data.val or {}
-  local precision = told.settings and told.settings.precision and told.settings.precision.value
+  local facts = read_object(folder .. "/settings.json")
+  local machine, val = facts.machine or {}, facts.data and facts.data.val or {}
+  local precision = facts.settings and facts.settings.precision and facts.settings.precision.value
   local parts = {machine.device, precision, machine.backend}
   if machine.device and not precision then parts = {machine.device, machine.backend} end
-  local train = told.data and told.data.train or {}
-  return machine.device and table.concat(parts, ", ") or nil, val.hash, told.model and told.model.parameters,
+  local train = facts.data and facts.data.train or {}
+  return machine.device and table.concat(parts, ", ") or nil, val.hash, facts.model and facts.model.parameters,
     train.count
 end
 

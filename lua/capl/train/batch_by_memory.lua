@@ -10,7 +10,7 @@ local check = require "check"
 
 local OP = "train.batch_by_memory"
 local GIB = 2 ^ 30
-local SLACK = 1.1 -- a card sold as 40 GB tells of 39.4 GiB, one of 80 GB of 79.2, and drivers keep some
+local SLACK = 1.1 -- a card sold as 40 GB reports 39.4 GiB, one of 80 GB of 79.2, and drivers keep some
 
 --- GiB of the GPU in use; where there is none, nil.
 local function gigabytes()

@@ -75,7 +75,7 @@ local function write_image(job, id)
 end
 
 -- Copies of entries with the names of their samples, and their images as files.
-local function told(job, entries)
+local function described(job, entries)
   local out = {}
   for i, entry in ipairs(entries) do
     out[i] = {name = name_of(job.meter, entry.id), image = write_image(job, entry.id)}
@@ -231,11 +231,11 @@ function evaluation.of(meter, folder)
   local job = {meter = meter, folder = folder, images = {}}
   for _, key in ipairs{"kind", "role", "main", "better", "loss", "replaced"} do out[key] = meter[key] end
   out.value = out[meter.main]
-  if meter.samples then out.worst = told(job, meter:samples().wrong) end
+  if meter.samples then out.worst = described(job, meter:samples().wrong) end
   if meter.pairs_with_samples then
     for i, pair in ipairs(meter:pairs_with_samples(PAIRS)) do
       out.pairs = out.pairs or {}
-      out.pairs[i] = {truth = pair.truth, read = pair.read, count = pair.count, samples = told(job, pair.samples)}
+      out.pairs[i] = {truth = pair.truth, read = pair.read, count = pair.count, samples = described(job, pair.samples)}
     end
   end
   return out

@@ -29,7 +29,7 @@ local function new(run, o)
     record = record.open(run), eval_due = span.marks(o.eval_every, span.EVALUATIONS),
   }, Fit)
   self.callbacks = callbacks.new(self)
-  run:tell("loop", self)
+  run:notify("loop", self)
   if not run.model then
     local text = o.train.charset and o.train.charset ~= ""
     run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length}
@@ -105,7 +105,7 @@ function Fit:evaluate()
   local run = self.run
   local started = sync.now()
   self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
-  self.callbacks:tell("before_evaluation")
+  self.callbacks:notify("before_evaluation")
   if sync.meet() then core.sys.stop() end
   local meter = self:read(self.o.val, true)
   sync.hold(HOLD) -- what callbacks make of it is made by all of them
@@ -114,8 +114,8 @@ function Fit:evaluate()
   self.val, self.val_step, self.val_meter = e.metrics, self.step, meter
   run.measured = {loss = e.loss}
   self.record:evaluation(e, e.metrics, e.loss)
-  self.callbacks:tell("evaluated", e)
-  self.callbacks:tell("after_evaluation", e)
+  self.callbacks:notify("evaluated", e)
+  self.callbacks:notify("after_evaluation", e)
   run:print(("val  %6d  loss %.4f  %s"):format(self.step, e.loss, meter:line()))
   self.progress:remember(evaluation.note(meter))
   self.pending = nil
@@ -152,7 +152,7 @@ end
 
 function Fit:one_step(batch)
   self.whole = false
-  self.callbacks:tell("before_step", batch)
+  self.callbacks:notify("before_step", batch)
   -- of all ranks
   local loss, images = self.make_step:step(batch), batch.global_batch_size or batch.count * ranks_of(self.o.train)
   self.step, self.images, self.lr, self.loss = self.step + 1, self.images + images, self.optimizer.lr, loss
@@ -160,7 +160,7 @@ function Fit:one_step(batch)
   self.optimizer:set_position(position)
   local shown = self.progress:step(batch.count, loss, self.lr, position, batch.global_batch_size)
   if shown then self:check_loss(shown, self.progress.shown_step) end
-  self.callbacks:tell("after_step", loss)
+  self.callbacks:notify("after_step", loss)
   self.whole = true
 end
 
@@ -171,7 +171,7 @@ function Fit:one_epoch()
     self:one_step(batch)
     self:evaluate_if_due()
     if self:over() then return end
-    self.callbacks:tell("between_steps")
+    self.callbacks:notify("between_steps")
     if self:over() then return self:evaluate_stopped() end
     hold(HOLD)
   end
@@ -180,7 +180,7 @@ function Fit:one_epoch()
       path = false}
   end
   self.resumed = false
-  self.callbacks:tell("epoch_ended", self.epoch)
+  self.callbacks:notify("epoch_ended", self.epoch)
 end
 
 function Fit:steps()
@@ -231,9 +231,9 @@ end
 function Fit:finish()
   local result, best = self:metrics(self.stopping and self.stopping.reason or self.span:ended()),
     self.callbacks:get("best")
-  self.callbacks:tell("finish", result)
+  self.callbacks:notify("finish", result)
   self:end_line(result)
-  self.callbacks:tell("keep")
+  self.callbacks:notify("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   best:restore()
@@ -266,10 +266,10 @@ function Fit:stopped()
   if self.step == 0 or run.mode ~= "run" then return end
   run:print(("stopped at step %d, after %d images in %s; saving"):format(self.step, self.images,
     progress.duration(self.span:seconds())))
-  if self.pending then self.callbacks:tell("after_evaluation", self:at()) end -- weights that were exchanged come back
+  if self.pending then self.callbacks:notify("after_evaluation", self:at()) end -- weights that were exchanged come back
   local result = self:metrics("interrupted")
-  self.callbacks:tell("stopped", result)
-  self.callbacks:tell("keep")
+  self.callbacks:notify("stopped", result)
+  self.callbacks:notify("keep")
   self:save_model("last.capl", self.val_step == self.step and self.val or nil)
   self.record:curves()
   result.model = "last.capl"
@@ -279,8 +279,8 @@ end
 
 -- What goes before the first step.
 function Fit:begin()
-  self.callbacks:tell("resume")
-  self.callbacks:tell("begin")
+  self.callbacks:notify("resume")
+  self.callbacks:notify("begin")
   for _, line in ipairs(self.callbacks:lines()) do self.run:print(line) end
   self.model:train()
 end
@@ -323,12 +323,12 @@ local function fit(given)
   end)
   if how ~= "done" then sync.part(how == "stopped") end
   if how == "stopped" then self:stopped() end
-  if how == "error" then self.callbacks:tell("failed") end
-  if how ~= "done" then self.callbacks:tell("close") end
+  if how == "error" then self.callbacks:notify("failed") end
+  if how ~= "done" then self.callbacks:notify("close") end
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end
   local result = self:finish()
-  self.callbacks:tell("close")
+  self.callbacks:notify("close")
   return result
 end
 

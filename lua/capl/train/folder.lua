@@ -83,7 +83,7 @@ function folder.load(file)
   core.error{code = "value", path = false, message = file .. " is no checkpoint of a run, but state of another kind"}
 end
 
---- The newest checkpoint that can be read: its tree and its file. Damaged ones are told and passed over.
+--- The newest checkpoint that can be read: its tree and its file. Damaged ones are reported and skipped.
 -- errs value: there is none; format: none is whole
 function folder.newest(path)
   local steps, last = folder.steps(path), nil

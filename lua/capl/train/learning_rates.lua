@@ -40,7 +40,7 @@ local function keep_group(group, was, is, lines, where)
   end
 end
 
---- After the saved state was put back: lets what was built otherwise than then stay. -> lines that tell it
+--- After the saved state was put back: lets what was built otherwise than then stay. -> lines that say so
 function learning_rates.keep_changes(object, was, is)
   local lines, i = {}, 0
   if not was or not is or #was ~= #is then return lines end

@@ -62,7 +62,7 @@ end
 -- A range of two decades on either side of the recipe's own rate.
 local function narrower(peak) return {min_lr = peak / 100, max_lr = peak * 100} end
 
--- Options that may make it tell: {steps =, min_lr =, max_lr =}
+-- Options that may give a result: {steps =, min_lr =, max_lr =}
 local function ways_out(self, remedy, peak)
   local lr = self.results[1] and self.results[1].lr or {self.range:next_lr()}
   if remedy == "min_lr" then return {min_lr = lr[1] / 10} end

@@ -1,4 +1,5 @@
--- machine.lua: what a run does to the machine, whatever its loop is: sampled from its first step on, told at its end.
+-- machine.lua: what a run does to the machine, whatever its loop is: sampled from its first step on, printed at its
+-- end.
 --
 -- train.fit samples by itself (train/callbacks/monitor.lua) and says so; a custom training loop gets a sampler here.
 -- SPDX-License-Identifier: Apache-2.0

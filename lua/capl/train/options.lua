@@ -42,9 +42,9 @@ local wrong_roles = {
   test = {val = "the weights are chosen on the val images, so they test nothing"},
 }
 
--- Tells which metrics evaluations on val will have, for who must choose one before the first. A meter whose main metric
--- is not there before its first sample has metrics that nobody knows yet.
-local function tell_metrics(run, meter)
+-- Reports which metrics evaluations on val will have, for who must choose one before the first. A meter whose main
+-- metric is not there before its first sample has metrics that nobody knows yet.
+local function report_metrics(run, meter)
   local metrics = meter:result()
   if type(metrics[meter.main]) ~= "number" then return end
   run.metrics = {"loss"}
@@ -68,7 +68,7 @@ local function check_loader(run, o, name)
   if name == "train" then return end
   -- before a long run
   local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding})
-  if name == "val" and run.mode == "check" then tell_metrics(run, meter) end
+  if name == "val" and run.mode == "check" then report_metrics(run, meter) end
 end
 
 local function check_parts(run, o)

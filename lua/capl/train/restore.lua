@@ -65,7 +65,7 @@ local function refuse(file, lines, remedy)
     hint = (remedy and remedy .. "; " or "") .. "--inexact allows it"}
 end
 
-local function tell_differences(self, file, saved)
+local function report_differences(self, file, saved)
   local run = self.run
   local mine = self:facts()
   local lines = sync.of_main(function() return exact.differences(saved.facts, mine, resume.is_longer(self.run)) end)
@@ -108,7 +108,7 @@ end
 function restore.load(self, saved, file)
   local run = self.run
   folder.taking(file, function()
-    tell_differences(self, file, saved)
+    report_differences(self, file, saved)
     core.no_grad(function()
       for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
     end)

@@ -1,7 +1,8 @@
 -- resume.lua: --resume: which run goes on, with which of its settings, and what has changed since.
 --
 -- A run is what its folder says: settings.json holds the settings, checkpoints/ the state. train.fit and
--- train.Checkpoint take the state; a recipe that uses neither cannot go on, and that is told before its first step.
+-- train.Checkpoint take the state; a recipe that uses neither cannot be resumed, which is an error before its first
+-- step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -89,7 +90,7 @@ end
 
 --- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil:
 -- there is none,
---- which begin tells with the recipe's line. Every rank calls it.
+--- which begin raises with the recipe's line. Every rank calls it.
 function resume.find(run, value)
   local found = sync.of_main(function()
     local ok, folder, file = pcall(locate, run, value)

@@ -63,7 +63,7 @@ function Span:advance(step)
   return self.position
 end
 
---- Lets the run end earlier: its last `share` begins with the step that was told last.
+--- Lets the run end earlier: its last `share` begins with the step that was reported last.
 -- out  the step it will end with
 function Span:settle(share)
   self:shorten(math.ceil(self.step / (1 - share)))

@@ -174,7 +174,7 @@ end
 
 local function megabytes(bytes) return ("%.0f MB"):format(bytes / 1e6) end
 
--- Bytes that the device could give to a step that finds `live` bytes in use; nil when nobody can tell.
+-- Bytes that the device could give to a step that finds `live` bytes in use; nil when it is not known.
 local function capacity()
   local m = core.memory()
   if m.limit > 0 then return m.limit end
@@ -194,7 +194,7 @@ local function bytes_per_sample(o, batch)
   return ok and (peak - live) / count or nil
 end
 
---- The largest batch that fits beside what is in use, measured; nil when it cannot be told.
+--- The largest batch that fits beside what is in use, measured; nil when it is not known.
 function Step:fitting(batch)
   local each, all = bytes_per_sample(self.o, batch), capacity()
   if not each or not all then return nil end

@@ -46,7 +46,7 @@ local sum, squares = 0, 0
 for _, w in ipairs(model:parameters()) do
   sum, squares = sum + w:sum():item(), squares + (w * w):sum():item()
 end
-local alike = world:gather(("%.17g %.17g"):format(sum, squares))
+local alike = world:all_gather_object(("%.17g %.17g"):format(sum, squares))
 for r, text in ipairs(alike) do
   if text ~= alike[1] then error(("rank %d has other weights than rank 0: %s, %s"):format(r - 1, text, alike[1])) end
 end

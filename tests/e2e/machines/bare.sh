@@ -90,7 +90,7 @@ small=(--test=200 --files=50)
 if as_user /srv/user/capl/scripts/quickstart; then fail "a plain user gets on without a compiler"; fi
 said 'neither root nor has sudo' "quickstart does not say that it cannot install"
 said '^  apt-get update && apt-get install .*libdnnl-dev' "quickstart does not print the apt line"
-ok "a plain user is told the apt line"
+ok "a plain user is given the apt line"
 
 # Lists that are there are asked for the size; those of a container image are not there.
 [[ $release == bookworm ]] || rm -rf "$root"/var/lib/apt/lists/*

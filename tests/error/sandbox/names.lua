@@ -90,7 +90,7 @@ for _, name in ipairs{"core", "sys", "spawn", "getenv", "read", "write", "list",
   if pcall(function() return capl[name] ~= nil or error() end) then ESCAPED() end
 end
 
---- tostring of a function tells the file it lies in
+--- tostring of a function shows the file it lies in
 if tostring(print):find("/") or tostring(capl.zeros):find("/") then ESCAPED() end
 
 --- an error's table leads to what raised it

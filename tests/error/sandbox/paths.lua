@@ -86,7 +86,7 @@ data.captcha{preset = "lepture", length = 4, font = OUTSIDE[1] .. "/font.ttf"}
 --- the generator's font goes up from the folders of fonts
 if pcall(data.captcha, {preset = "lepture", font = "../../../../etc/passwd"}) then ESCAPED() end
 
---- an error tells whether a file outside exists
+--- an error shows whether a file outside exists
 local function words(path) return (select(2, pcall(data.image_read, path)).message:gsub("/[^ )]*", "FILE")) end
 if words(OUTSIDE[1] .. "/word.png") ~= words(OUTSIDE[1] .. "/nowhere.png") then ESCAPED() end
 
@@ -204,7 +204,7 @@ for _, path in ipairs(OUTSIDE) do
   if pcall(function() return data.loader{source = s, batch = 1, cache = "disk", cache_dir = path} end) then ESCAPED() end
 end
 
---- train.fit is told to write and read outside
+--- train.fit is asked to write and read outside
 local model = nn.Linear(1, 1)
 local train_set = data.tensors{x = capl.zeros(4, 1), y = capl.zeros(4, 1)}
 for _, key in ipairs{"out", "folder", "init_from", "resume", "checkpoint", "report", "log"} do

@@ -50,7 +50,7 @@ end
 
 function Attach:stop() self.fit:stop("stopped", "stopped by attach") end
 
-function Attach:tell_held(seconds)
+function Attach:report_held(seconds)
   local text = ("held %.0f s by attach"):format(seconds)
   self.seconds = (self.seconds or 0) + seconds
   self.fit.run:print(("%s, at step %d"):format(text, self.fit.step))

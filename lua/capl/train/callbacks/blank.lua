@@ -14,7 +14,7 @@ Blank.__index = Blank
 local function new(fit) return fit.o.val and setmetatable({fit = fit, stage = 0}, Blank) or nil end
 
 -- Each is said once in a phase.
-local function tell_all(self, step)
+local function report_all(self, step)
   local run = self.fit.run
   local stage = step < USUAL and 1 or step < LONG * USUAL and 2 or 3
   if self.stage == stage then return end
@@ -33,7 +33,7 @@ end
 function Blank:evaluated(e)
   local blanks = e.metrics and e.metrics.blanks
   if not blanks then return end
-  if blanks >= ALL then return tell_all(self, e.step) end
+  if blanks >= ALL then return report_all(self, e.step) end
   if self.stage > 0 then
     self.fit.run:print(("no longer all blank at step %d: %.1f %% of the time steps are"):format(e.step, 100 * blanks))
   end

@@ -431,7 +431,7 @@ local function check_loop(saved, file)
     hint = ("--init_from=%s starts a new run with its weights"):format(file)}
 end
 
---- Told before all others: puts the state back if there is one to go on from.
+--- Called before all others: puts the state back if there is one to resume from.
 function Callback:resume()
   local run = self.fit.run
   local saved, file = restore.find(self.fit.run)

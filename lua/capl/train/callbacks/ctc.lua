@@ -1,8 +1,8 @@
 -- ctc.lua: names the first samples whose text the CTC loss cannot spell in their time steps; they count nothing in
 -- training.
 --
--- Looks at points of the curve alone, where the losses of the step that just ended are read, and tells each reason
--- once. A step that runs as a CUDA graph does not call the loss again, so nothing is told of it.
+-- Looks at points of the curve alone, where the losses of the step that just ended are read, and reports each reason
+-- once. A step that runs as a CUDA graph does not call the loss again, so nothing is reported of it.
 -- SPDX-License-Identifier: Apache-2.0
 local _, observer = ...
 
@@ -19,7 +19,7 @@ local reasons = {
 local Ctc = {}
 Ctc.__index = Ctc
 
-local function new(fit) return setmetatable({fit = fit, told = {}, seen = {}, warnings = {}}, Ctc) end
+local function new(fit) return setmetatable({fit = fit, reported = {}, seen = {}, warnings = {}}, Ctc) end
 
 function Ctc:drop()
   observer.on_ctc = nil
@@ -29,7 +29,7 @@ end
 
 function Ctc:before_step(batch)
   self:drop()
-  if #self.told == #reasons then return end
+  if #self.reported == #reasons then return end
   self.batches = batch[1] and batch or {batch}
   observer.on_ctc = function(infeasible) table.insert(self.seen, infeasible:detach():keep()) end
 end
@@ -47,16 +47,16 @@ function Ctc:names(batch, rows)
   return table.concat(names, ", ") .. (#rows > NAMES and (" and %d more"):format(#rows - NAMES) or "")
 end
 
-function Ctc:tell(batch, infeasible)
+function Ctc:report(batch, infeasible)
   local rows = {}
   for place, reason in ipairs(infeasible:tolist()) do
-    if reason > 0 and reasons[reason] and not self.told[reason] then
+    if reason > 0 and reasons[reason] and not self.reported[reason] then
       rows[reason] = rows[reason] or {}
       table.insert(rows[reason], place)
     end
   end
   for reason, list in pairs(rows) do
-    self.told[reason] = true
+    self.reported[reason] = true
     local line = ("warning: %d of %d samples of step %d %s and count nothing: %s; %s"):format(#list,
       #infeasible:tolist(), self.fit.step, reasons[reason][1], self:names(batch, list), reasons[reason][2])
     table.insert(self.warnings, line)
@@ -66,7 +66,7 @@ end
 
 function Ctc:after_step()
   for i, infeasible in ipairs(self.due and self.seen or {}) do
-    self:tell(self.batches[i] or self.batches[1], infeasible)
+    self:report(self.batches[i] or self.batches[1], infeasible)
   end
   self:drop()
 end

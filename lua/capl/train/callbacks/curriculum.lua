@@ -1,4 +1,4 @@
--- curriculum.lua: tells the train loader's schedule how long the run is, and the metrics its stages may wait for.
+-- curriculum.lua: passes the length of the run and its metrics to the train loader's schedule.
 -- SPDX-License-Identifier: Apache-2.0
 local Curriculum = {}
 Curriculum.__index = Curriculum

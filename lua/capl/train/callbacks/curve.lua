@@ -30,7 +30,7 @@ end
 function Curve:after_step(loss)
   if self:is_point() then
     local at = self.fit:at()
-    self.fit.callbacks:tell("point", at)
+    self.fit.callbacks:notify("point", at)
     table.insert(self.fetches, {loss = core.fetch(sync.mean(loss)), at = at, lr = self.fit.lr})
   end
   self:note(false)

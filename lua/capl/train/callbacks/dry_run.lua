@@ -27,7 +27,7 @@ local function prepare(o, run)
   if run:setting("resume") then
     check.fail(OP, "dry_run leaves nothing, so there is nothing to --resume: give one of them")
   end
-  o.planned = {steps = o.steps, epochs = o.epochs, samples = o.samples} -- which the header tells all the same
+  o.planned = {steps = o.steps, epochs = o.epochs, samples = o.samples} -- which the header prints all the same
   o.steps, o.epochs, o.samples, o.max_time = 1, nil, nil, nil
   for _, name in ipairs{"val", "test"} do
     if o[name] then o[name] = loaders.limited(o[name], 1) end

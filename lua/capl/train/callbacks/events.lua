@@ -5,30 +5,30 @@ local Events = {}
 Events.__index = Events
 
 local function new(fit)
-  return setmetatable({fit = fit, schedule = fit.o.train.schedule, told = 0}, Events)
+  return setmetatable({fit = fit, schedule = fit.o.train.schedule, written = 0}, Events)
 end
 
-function Events:tell(text) self.fit.record:event(self.fit:at(), text) end
+function Events:add(text) self.fit.record:event(self.fit:at(), text) end
 
 function Events:begin()
-  if self.fit.resumed then self:tell("resumed") end
-  self.told = self.schedule and #self.schedule:history() or 0
+  if self.fit.resumed then self:add("resumed") end
+  self.written = self.schedule and #self.schedule:history() or 0
 end
 
 function Events:after_step()
   if not self.schedule then return end
   local begun = self.schedule:history()
-  for i = self.told + 1, #begun do
-    self:tell(("stage %d%s begins"):format(begun[i].stage, begun[i].name and ": " .. begun[i].name or ""))
+  for i = self.written + 1, #begun do
+    self:add(("stage %d%s begins"):format(begun[i].stage, begun[i].name and ": " .. begun[i].name or ""))
   end
-  self.told = #begun
+  self.written = #begun
 end
 
 function Events:finish()
   local stopping = self.fit.stopping
-  if stopping then self:tell(("%s: %s"):format(stopping.reason, stopping.sentence)) end
+  if stopping then self:add(("%s: %s"):format(stopping.reason, stopping.sentence)) end
 end
 
-function Events:stopped() self:tell("interrupted") end
+function Events:stopped() self:add("interrupted") end
 
 return {name = "events", new = new}

@@ -51,8 +51,8 @@ function Histograms:begin()
 end
 
 function Histograms:evaluated()
-  if self.wanted and not self.told then
-    self.told = true
+  if self.wanted and not self.noted then
+    self.noted = true
     self.fit.run:print("note: histograms: a step that a GPU replays shows no gradients; capture = false in " ..
       "train.fit does")
   end

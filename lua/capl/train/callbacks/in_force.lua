@@ -1,7 +1,7 @@
 -- in_force.lua: the first lines of a run's header: what train.fit and its optimizers really use, and where each value
 -- came from: recipe, default or auto.
 --
--- The settings of a recipe are told by run/init.lua; these are the ones a recipe says in train.fit{…}, or leaves to
+-- The settings of a recipe are printed by run/init.lua; these are the ones a recipe says in train.fit{…}, or leaves to
 -- capl.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
@@ -120,7 +120,7 @@ local function usual_of(opt, key)
   end
 end
 
---- The options of optimizers but for their rates, which the plan tells: list of {name, options = as of loop}.
+--- The options of optimizers but for their rates, which the plan contains: list of {name, options = as of loop}.
 function in_force.optimizers(optimizer)
   local out = {}
   for i, opt in ipairs(optimizer.optimizers or {optimizer}) do

@@ -2,20 +2,20 @@
 --
 -- A callback is {name =, spec = its keys of train.fit, prepare = function(o, run), which may exchange loaders before
 -- the length of the run is known, read = function(o, run) that checks the keys, new = function(fit) -> object or nil
--- when this run does not use it}. An object hears what it has a method for, in the order of the list:
+-- when this run does not use it}. The methods that an object has are called, in the order of the list:
 --   begin()               before the first step, after a saved state was put back
 --   lines()               -> lines for the header of the run
 --   moments(per_epoch)    -> list of {x = step, label}: where something begins or ends, for schedule.png
---   resume()              before begin, told to the one that puts saved states back
+--   resume()              before begin, for the callback that loads saved states
 --   between_steps()       after a step and its evaluation, when another step follows
 --   before_step(batch)    after_step(loss): loss lives on the device, so reading it costs a wait; with accumulate,
---   batch is a
---                         list of batches that has their count
+--                         batch is a list of batches that has their count
 --   epoch_ended(epoch)
 --   before_evaluation()   evaluated(e)   after_evaluation(); e = {step, images, seconds, metrics, meter, loss, better}
---   point(at)             a point of the curve: what is added to at = {step, images, …} becomes callback of its line
+--   point(at)             a point of the curve: what is added to at = {step, images, …} becomes part of its line
 --   finish(result)        after the last step, before the test; stopped(result) instead after Ctrl-C, failed() after an
---   error keep()                after those two: the model takes the values that it is kept with, e.g. averages
+--                         error
+--   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
 -- SPDX-License-Identifier: Apache-2.0
@@ -110,8 +110,8 @@ function callbacks.new(fit)
   return self
 end
 
---- Tells all that listen.
-function Callbacks:tell(event, what)
+--- Calls that method of all callbacks which have it.
+function Callbacks:notify(event, what)
   for _, object in ipairs(self.heard[event]) do object[event](object, what) end
 end
 

@@ -7,7 +7,7 @@ local check = require "check"
 local expected = require "nn.expected"
 local parameter = require "nn.parameter"
 
-local OFF = 2 -- times more or less than expected is told
+local OFF = 2 -- times more or less than expected is reported
 
 local Watch = {}
 Watch.__index = Watch

@@ -25,7 +25,7 @@ end
 --- Samples the machine beside a training loop.
 -- opts  every = 1 (seconds between two readings); hot = 85 (degrees Celsius of the GPU above which there is a warning)
 -- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Metrics,
---       absent where this machine does not tell them: power_w, power_limit_w, utilization, memory_utilization,
+--       absent where this machine does not report them: power_w, power_limit_w, utilization, memory_utilization,
 --       memory_used, memory_total, temperature_c, sm_mhz, memory_mhz, throttled (the GPU of the default device); cpu,
 --       cpu_machine, load, rss, ram_used, ram_total, cpu_temperature_c, cpu_mhz, cpu_power_w. Shares are 0..1, memory
 --       is bytes
@@ -59,7 +59,7 @@ function Sampler:totals()
 end
 
 --- The next sentence about what should be known, each once: heat, slow clocks, full memory, a lost GPU; nil when all is
--- told.
+-- reported.
 function Sampler:event() return self.sampler:event() end
 
 --- All of them, as a list.
@@ -147,11 +147,11 @@ function Callback:lines() return {self.monitor:line()} end
 -- `capl monitor` knows what is left of it.
 function Callback:point(at)
   at.monitor = self.monitor:averages()
-  if at.monitor then at.monitor.energy_from = nil end -- the same in every line; result.json tells it
+  if at.monitor then at.monitor.energy_from = nil end -- the same in every line; result.json has it
   at.position = self.fit.span.position
 end
 
--- A warning is told within the second; asking for one costs a few hundred nanoseconds.
+-- A warning is printed within the second; asking for one costs a few hundred nanoseconds.
 function Callback:after_step()
   for text in self.monitor.event, self.monitor do
     self.fit.run:print("warning: " .. text)

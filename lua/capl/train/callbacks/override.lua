@@ -123,7 +123,7 @@ local function fulfil(self, changes)
   if changes.stop then self.fit:stop("stopped", "stopped by override.json") end
 end
 
-local function tell(self, text)
+local function note(self, text)
   self.fit.run:print(("override, step %d: %s"):format(self.fit.step, text))
   if self.fit.record.event then self.fit.record:event(self.fit:at(), "override: " .. text) end
 end
@@ -131,15 +131,15 @@ end
 local function make(self, changes, again)
   apply(self, changes)
   self.counter.n = self.counter.n + 1
-  tell(self, text_of(changes) .. (again and "(from journal.jsonl)" or ""))
+  note(self, text_of(changes) .. (again and "(from journal.jsonl)" or ""))
 end
 
 -- A new wish: written down first, so that a run that is killed here does it again.
 local function wish(self, changes)
   local why = problem(self, changes)
-  if why then return tell(self, "nothing changes: " .. why) end
+  if why then return note(self, "nothing changes: " .. why) end
   local noted, err = pcall(self.journal.note, self.journal, self.fit.step, changes)
-  if not noted then return tell(self, "nothing changes: " .. (core.is_error(err) and err.message or tostring(err))) end
+  if not noted then return note(self, "nothing changes: " .. (core.is_error(err) and err.message or tostring(err))) end
   make(self, changes)
   fulfil(self, changes)
 end
@@ -149,7 +149,7 @@ local function settle(self)
   for changes in function() return self.journal:replay(self.fit.step) end do make(self, changes, true) end
   local changes, why = self.journal:look()
   if changes then wish(self, changes) end
-  if why then tell(self, why) end
+  if why then note(self, why) end
 end
 
 local function new(fit)

@@ -1,4 +1,4 @@
--- plan.lua: what train.fit will do, told and drawn before its first step: batches, steps, rates and moments.
+-- plan.lua: what train.fit will do, printed and plotted before its first step: batches, steps, rates and moments.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -11,7 +11,7 @@ local schedule = require "optim.schedule"
 local plan = {}
 
 local POINTS = 400 -- of a curve
-local MOST = 7 -- rates that are told and drawn: as many colours as there are
+local MOST = 7 -- learning rates that are printed and plotted: as many colours as there are
 -- steps that are looked at in one go around the highest rate: of a longer run, the best of them, and around that
 local LOOKS = 20000
 local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody knows how many it will make

@@ -1,4 +1,4 @@
--- plateau.lua: tells schedules that follow metrics (optim.schedule.plateau) those of every evaluation.
+-- plateau.lua: reports the metrics of every evaluation to schedules that follow one (optim.schedule.plateau).
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local metric = require "train.metric"
@@ -51,7 +51,7 @@ function Plateau:evaluated(e)
 end
 
 --- The schedules' own state is in the optimizer's.
-function Plateau:state() return {told = self.counter.n} end
-function Plateau:set_state(state) self.counter.n = state.told end
+function Plateau:state() return {reported = self.counter.n} end
+function Plateau:set_state(state) self.counter.n = state.reported or state.told end
 
 return {name = "plateau", read = read, new = new}

@@ -26,7 +26,7 @@ end
 --- All ranks come to the same points.
 function Ranks:point(at)
   local out = {memory_most = 0, waited_least = math.huge, waited_most = 0}
-  for i, one in ipairs(self.world:gather(own(self))) do
+  for i, one in ipairs(self.world:all_gather_object(own(self))) do
     if one.memory > out.memory_most then out.memory_most, out.memory_rank = one.memory, i - 1 end
     if one.waited < out.waited_least then out.waited_least, out.slowest = one.waited, i - 1 end
     out.waited_most = math.max(out.waited_most, one.waited)

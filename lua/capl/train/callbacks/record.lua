@@ -224,7 +224,7 @@ local function new(fit)
   return setmetatable({fit = fit, record = fit.record}, Callback)
 end
 
--- Files that cannot be written are told before the first step.
+-- Files that cannot be written are an error before the first step.
 function Callback:begin()
   local fit = self.fit
   self.record:log()

@@ -23,7 +23,7 @@ local function efficiency(took, waited) return took > 0 and math.max(0, 1 - wait
 local function milliseconds(x) return (x >= 0.01 and "%.0f ms" or "%.2f ms"):format(1000 * x) end
 
 --- Between the first steps and some more: seconds of a step, and how many of them this rank has waited.
-function Scaling:tell()
+function Scaling:report()
   local run = self.fit.run
   local took, waited, steps = core.clock() - self.since, self.world:traffic().waited - self.before, LAST - FIRST
   local share = efficiency(took, waited)
@@ -41,7 +41,7 @@ function Scaling:after_step()
   if steps == FIRST then
     self.since, self.before = core.clock(), self.world:traffic().waited
   elseif steps == LAST and self.since then
-    self:tell()
+    self:report()
   end
 end
 
