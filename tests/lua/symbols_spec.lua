@@ -48,6 +48,13 @@ describe("symbols", function()
     assert.equal(4, symbols.count(charset))
   end)
 
+  it("are named in messages, not all of a long list", function()
+    assert.same({"中é", "中, é", ""}, {symbols.shown{"中", "é"}, symbols.shown({"中", "é"}, ", "), symbols.shown{}})
+    local list = {}
+    for i = 1, 103 do list[i] = "中" end
+    assert.equal(("中"):rep(100) .. "… and 3 more", symbols.shown(list))
+  end)
+
   it("stand side by side", function()
     assert.equal(1, align.distance("中国人", "中华人"))
     assert.equal(2, align.distance("éa", "中国éa"))
@@ -106,6 +113,24 @@ describe("a text meter of a charset beyond ASCII", function()
     local meter = capl.text_meter("中国")
     meter:add({0, 1, 1}, {0, 0, 1}, 1)
     assert.same({labels = {"中", "国", ""}, counts = {{1, 1, 0}, {0, 1, 0}, {0, 0, 0}}}, meter:write().confusion)
+  end)
+
+  it("draws up the worst confusions of a large charset, the rest as other", function()
+    local list = {}
+    for k = 0, 199 do list[k + 1] = "\228" .. string.char(0xB8 + math.floor(k / 64), 0x80 + k % 64) end
+    local meter = capl.text_meter(table.concat(list))
+    for class = 0, 199 do meter:add({class}, {class}, 1) end
+    for k = 1, 20 do -- pairs 2k - 2, 2k - 1; each once more than the next one
+      for _ = 1, 22 - k do meter:add({2 * k - 1}, {2 * k - 2}, 1) end
+    end
+    meter:add({0, 199, 198}, {199, 0, 197}, 1) -- beyond the 40; the last one among the others
+    meter:count(list[1], list[1] .. list[200])
+    local m = meter:write().confusion
+    assert.equal(42, #m.labels)
+    assert.same({list[1], list[40], "other", ""}, {m.labels[1], m.labels[40], m.labels[41], m.labels[42]})
+    assert.same({21, 2}, {m.counts[1][2], m.counts[39][40]})
+    local first, others = m.counts[1], m.counts[41]
+    assert.same({2, 1, 1, 160, 1}, {first[1], first[41], others[1], others[41], others[42]})
   end)
 
   it("reads CTC's time steps", function()
@@ -182,6 +207,45 @@ describe("names of files beyond ASCII", function()
     assert.same({"…_TEXT.png", "café"}, {guessed{"7_café.png", "8_thé.png", "9_pâte.png", "10_été.png"}})
     assert.same({"TEXT.png", "中国人"}, {guessed{"中国人.png", "上海人.png", "北京人.png", "天津人.png"}})
     assert.same({"TEXT/….png", "中"}, {guessed{"中/1.png", "国/2.png", "人/3.png", "口/4.png"}})
+  end)
+end)
+
+describe("doctor's rules on labels beyond ASCII", function()
+  -- What a rule says: its result, and of what it finds {kind, text}.
+  local function said(rule, charset, labels, length)
+    local source = {dir = "d", bad = {}, count = function() return #labels end,
+      text = function(_, i) return labels[i + 1] end}
+    local ctx = {loaders = {train = {charset = charset, length = length, source = source}}, run = {}, found = {}}
+    function ctx.line() end
+    function ctx.setting() end
+    for _, kind in ipairs{"warn", "error", "note", "skip"} do
+      ctx[kind] = function(self, text) self.found[#self.found + 1] = {kind, text} end
+    end
+    return {result = within("doctor." .. rule).check(ctx), found = ctx.found}
+  end
+
+  it("name characters that never come", function()
+    local s = said("charset", "中国éЯ", {"中é", "é中"})
+    assert.same({{"warn", "2 of the 4 characters of the charset occur in no training text: Я 国"}}, s.found)
+    assert.equal("4 characters, 2 of them occur in 2 training texts", s.result)
+  end)
+
+  it("name rare ones and the most frequent one", function()
+    local labels = {}
+    for i = 1, 40 do labels[i] = i == 1 and "中国" or "中éЯ" end
+    local s = said("balance", "中国éЯ", labels)
+    assert.same({{"warn", "1 characters are rarer than a fifth of the mean of 30: 国 (1)"}}, s.found)
+    assert.equal("the most frequent is '中' with 33.6 % of all, mean 25.0 %", s.result)
+  end)
+
+  it("count characters of a label, not bytes", function()
+    assert.same({}, said("labels", "中国", {"中国", "国中"}, 2).found)
+    assert.equal("note", said("labels", "中国", {"中", "国中"}, 2).found[1][1])
+  end)
+
+  it("know two cases of ASCII letters alone", function()
+    assert.equal("no letter comes in both cases", said("case", "éÉaЯя", {"éÉaЯя"}).result)
+    assert.equal("note", said("case", "éaA", {"éaA"}).found[1][1])
   end)
 end)
 

@@ -79,9 +79,7 @@ end
 local function all_characters(order)
   local sorted = table.move(order, 1, #order, 1, {})
   table.sort(sorted)
-  local more = #sorted > TABLE_MAX and ("… and %d more"):format(#sorted - TABLE_MAX) or ""
-  return ("%s, not all of them printable ASCII: %s%s"):format(count.of(#order, "character"),
-    table.concat(sorted, "", 1, math.min(#sorted, TABLE_MAX)), more)
+  return ("%s, not all of them printable ASCII: %s"):format(count.of(#order, "character"), symbols.shown(sorted))
 end
 
 --- "each 24.0 times on average, from 7 (Q) to 40 (A)": the rarest and the commonest, where they differ.

@@ -7,6 +7,7 @@ local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local files = require "cli.files"
 local options = require "cli.options"
+local symbols = require "fields.symbols"
 local evaluation = require "train.evaluation"
 local text_meter = require "meter.text"
 
@@ -49,7 +50,7 @@ local function refuse_bad_labels(source, info)
     hint = source.by_name and ("--label=PATTERN is a Lua pattern with one capture; names are read as %s here"):format(
       guess.name(source.label or "^(.-)_")) or
       ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters",
-      source.charset)}
+      symbols.shown(symbols.list(source.charset)))}
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local symbols = require "fields.symbols"
 local value = require "report.value"
 
 local function read(path)
@@ -53,7 +54,7 @@ local function lines_of(d)
   local normalize = type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
   return {
     {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most,
-    m.charset) or
+    symbols.shown(symbols.list(m.charset))) or
       tostring(m.output or "no texts")},
     {"decoding", (m.decoding or "argmax") .. (m.blank and (", blank is class %d"):format(m.blank) or "")},
     {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},

@@ -22,7 +22,7 @@ local function check(ctx)
   if #rare > 0 then
     table.sort(rare)
     ctx:warn(("%d characters are rarer than a fifth of the mean of %.0f: %s"):format(#rare, mean,
-      table.concat(rare, ", ")), {where = where, write = train.source.dir and "perhaps more images with them" or
+      symbols.shown(rare, ", ")), {where = where, write = train.source.dir and "perhaps more images with them" or
         "perhaps often = \"" .. rare[1]:match("^[^ ]+") .. "\", times = 4 of data.captcha"})
   end
   if most > 10 * mean then

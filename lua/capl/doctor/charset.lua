@@ -5,7 +5,7 @@ local texts = require "doctor.texts"
 
 local function sorted(list)
   table.sort(list)
-  return table.concat(list, " ")
+  return symbols.shown(list, " ")
 end
 
 local function check(ctx)

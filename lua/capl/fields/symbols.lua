@@ -9,6 +9,7 @@ local check = require "check"
 local symbols = {}
 
 local REMEMBERED = 16 -- charsets whose lists are kept
+local SHOWN = 100 -- symbols that a message names
 
 -- The first byte of a symbol of several bytes -> how many follow, least and most of the second one.
 local lead = {}
@@ -55,6 +56,12 @@ function symbols.check(op, what, text)
     at = at + #symbol
   end
   return text
+end
+
+--- A list of symbols, or of words about them, for messages: a long one is cut, its end told as "… and 2400 more".
+function symbols.shown(list, between)
+  local text = table.concat(list, between, 1, math.min(SHOWN, #list))
+  return #list > SHOWN and ("%s… and %d more"):format(text, #list - SHOWN) or text
 end
 
 -- ---- charsets ----

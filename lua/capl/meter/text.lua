@@ -18,7 +18,9 @@ local symbols = require "fields.symbols"
 local OP = "TextMeter"
 local WORST = 24 -- readings that are kept, wrong ones and right ones
 local SAMPLES = 4 -- of each pair of characters
-local MATRIX = 128 -- characters: beyond, evaluation.json lists the pairs alone
+local MATRIX = 128 -- characters of a charset that the confusion matrix has all of
+local CONFUSED = 40 -- and the most confused ones of a larger charset, beside OTHER
+local OTHER = "other"
 
 local Text = {
   kind = "text", main = "exact", better = "max",
@@ -552,19 +554,47 @@ function Text:pairs_with_samples(count)
   return out
 end
 
--- Rows: meant; columns: read; the last of each: nothing.
+-- The characters that are confused most, in the order of their classes.
+local function most_confused(self)
+  local out, seen, class_of = {}, {[""] = true}, symbols.class_of(self.charset)
+  for _, pair in ipairs(self:confusions(CONFUSED)) do
+    for _, symbol in ipairs{pair.truth, pair.read} do
+      if not seen[symbol] and class_of[symbol] and #out < CONFUSED then out[#out + 1], seen[symbol] = symbol, true end
+    end
+  end
+  table.sort(out, function(a, b) return class_of[a] < class_of[b] end)
+  return out
+end
+
+-- The labels of the matrix, and the place of each; the last one is nothing. of_others: of characters without a place.
+local function labels_of(self)
+  local labels, place, of_others = {}, {}, nil
+  local is_whole = #self.symbols <= MATRIX
+  for i, symbol in ipairs(is_whole and self.symbols or most_confused(self)) do labels[i], place[symbol] = symbol, i end
+  if not is_whole then
+    of_others = #labels + 1
+    labels[of_others] = OTHER
+  end
+  place[""] = #labels + 1
+  labels[place[""]] = ""
+  return labels, place, of_others
+end
+
+-- Rows: meant; columns: read. Of others, only what was read right is in their own cell.
 local function matrix(self)
-  local labels, place, counts = {}, {[""] = #self.symbols + 1}, {}
-  for i, symbol in ipairs(self.symbols) do labels[i], place[symbol] = symbol, i end
-  labels[#labels + 1] = ""
+  local labels, place, of_others = labels_of(self)
+  local counts = {}
   for i = 1, #labels do
     counts[i] = {}
     for k = 1, #labels do counts[i][k] = 0 end
-    counts[i][i] = self.right_of[labels[i]] or 0
+  end
+  for symbol, n in pairs(self.right_of) do
+    local i = place[symbol] or of_others
+    if i then counts[i][i] = counts[i][i] + n end
   end
   for _, pair in pairs(self.pairs) do
-    local row, column = place[pair.truth], place[pair.read]
-    if row and column then counts[row][column] = pair.count end
+    local row, column = place[pair.truth] or of_others, place[pair.read] or of_others
+    if row and row ~= column then counts[row][column] = counts[row][column] + pair.count end
   end
   return {labels = labels, counts = counts}
 end
@@ -578,12 +608,14 @@ end
 
 --- Everything, for evaluation.json: result() and by_position, by_length, by_confidence: lists of {position, length or
 -- from and to, n, right, low, high};
--- confusion: {labels, counts}: rows are what was meant, columns what was read, the last label "" is nothing
+-- confusion: {labels, counts}: rows are what was meant, columns what was read, the last label "" is nothing; of a
+-- charset of more than 128 characters the 40 that are confused most, and "other" for the rest, whose confusions with
+-- one another are not in it
 function Text:write()
   local out = self:result()
   out.by_position, out.by_length = shares(self.by_place, "position"), shares(self.by_length, "length")
   out.by_confidence = confidences(self)
-  if #self.symbols <= MATRIX then out.confusion = matrix(self) end
+  out.confusion = matrix(self)
   return out
 end
 

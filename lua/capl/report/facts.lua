@@ -5,6 +5,7 @@ local core = ...
 local chart = require "report.chart"
 local curves = require "report.curves"
 local html = require "report.html"
+local symbols = require "fields.symbols"
 local value = require "report.value"
 
 local facts = {}
@@ -322,7 +323,7 @@ end
 local function label_words(d)
   local charset, length = value.text(d, "charset"), value.number(d, "length")
   if not charset then return nil end
-  return (length and ("%d of "):format(length) or "") .. charset
+  return (length and ("%d of "):format(length) or "") .. symbols.shown(symbols.list(charset))
 end
 
 local function data_rows(r)
