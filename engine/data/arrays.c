@@ -119,9 +119,10 @@ capl_status capl_source_arrays_new(const capl_arrays *arrays, capl_source **sour
   arrays_source *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a source");
   describe(s, arrays);
-  capl_status status = arrays->charset ? capl_charset_expand(arrays->charset, s->base.charset) : CAPL_OK;
+  s->base.vocab = capl_vocab_ref((capl_vocab *)arrays->names);
+  capl_status status = arrays->charset ? capl_vocab_charset(arrays->charset, &s->base.vocab) : CAPL_OK;
   if (status == CAPL_OK) status = copy_all(s, arrays);
   if (status == CAPL_OK) *source = &s->base;
-  else arrays_close(&s->base);
+  else capl_source_unref(&s->base);
   return status;
 }

@@ -161,7 +161,7 @@ static capl_status check_field_flip(const capl_augment_options *options, const c
 static capl_status check_flips(const capl_augment_options *options, const capl_source *source)
 {
   if (options->flip == 0 && options->flip_vertical == 0) return CAPL_OK;
-  if (source->length > 0 && source->charset[0] && !options->flip_text)
+  if (source->length > 0 && capl_vocab_is_symbols(source->vocab) && !options->flip_text)
     return refuse_flip("and a mirrored text is no longer its label",
                        "remove flip, as in the preset \"captcha\", or set flip_text = true");
   for (int i = 0; i < source->n_fields; i++) CAPL_TRY(check_field_flip(options, &source->field[i]));

@@ -150,9 +150,8 @@ capl_status cache_ram_new(capl_source *of, capl_source **out)
   static const capl_source_ops ops = {.read = ram_read, .borrow = ram_borrow, .close = ram_close, .name = ram_name};
   ram_cache *c = calloc(1, sizeof *c);
   if (!c) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
-  c->base = *of;
+  c->base = source_like(of);
   c->base.ops = &ops;
-  c->base.refs = 1;
   c->of = capl_source_ref(of);
   c->record = cache_record_of(of);
   if (take_memory(c)) {
@@ -160,6 +159,6 @@ capl_status cache_ram_new(capl_source *of, capl_source **out)
     return CAPL_OK;
   }
   double bytes = (double)c->mapped;
-  ram_close(&c->base);
+  capl_source_unref(&c->base);
   return CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache of %.0f MB", bytes / 1e6);
 }

@@ -344,9 +344,8 @@ capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, 
   if (!root->ops->identity) return no_identity();
   disk_cache *c = calloc(1, sizeof *c);
   if (!c) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
-  c->base = *of;
+  c->base = source_like(of);
   c->base.ops = &disk_ops;
-  c->base.refs = 1;
   c->of = capl_source_ref(of);
   c->root = root;
   c->fd = -1;
@@ -355,6 +354,6 @@ capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, 
   capl_status status = c->state ? open_file(c, dir, &there, why, room)
       : CAPL_FAIL(CAPL_ENOMEM, "no memory for a cache");
   if (there) *out = &c->base;
-  else disk_close(&c->base);
+  else capl_source_unref(&c->base);
   return status;
 }

@@ -148,7 +148,7 @@ capl_status capl_source_folder_new(const char *dir, const capl_folder_options *o
   CAPL_TRY(image_set_new(&folder_kind, sizeof(folder_source), dir, options, &set));
   capl_status status = open_folder((folder_source *)set);
   if (status == CAPL_OK) *source = &set->base;
-  else image_set_close(&set->base);
+  else capl_source_unref(&set->base);
   return status;
 }
 

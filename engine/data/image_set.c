@@ -4,13 +4,13 @@
 #define _GNU_SOURCE
 #include "data/image_set.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/text.h"
+#include "fields/unicode.h"
 #include "data/resize.h"
 #include "data/image.h"
 #include "data/hash64.h"
@@ -49,26 +49,46 @@ static capl_status at_place(const image_set *set, uint32_t i)
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-static int count_chars(const char *text)
+/* Whether the vocabulary has this symbol in another case or width. */
+static bool has_folded(const capl_vocab *vocab, const char *symbol, const capl_folding *folding, char *other,
+                       size_t room)
 {
-  int n = 0;
-  for (; *text; n++) {
-    int bytes = capl_text_char(text);
-    text += bytes ? bytes : 1;
-  }
-  return n;
+  char *folded;
+  if (capl_text_normalize(symbol, folding, &folded) != CAPL_OK) return false;
+  bool has = strcmp(folded, symbol) != 0 && capl_vocab_find(vocab, folded, strlen(folded)) >= 0;
+  snprintf(other, room, "%s", folded);
+  free(folded);
+  return has;
 }
 
-/* The character at p is none of the charset. Letters of the other case are the commonest such mistake. */
+/* " (it has 'a')": letters of the other case are the commonest mistake, full-width ones the next. */
+static void tell_folded(const capl_vocab *vocab, const char *symbol, char *out, size_t room)
+{
+  static const capl_folding tries[] = {{CAPL_CASE_LOWER, false}, {CAPL_CASE_UPPER, false}, {CAPL_CASE_KEEP, true}};
+  char other[16];
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; i++)
+    if (has_folded(vocab, symbol, &tries[i], other, sizeof other))
+      return (void)snprintf(out, room, " (it has '%s')", other);
+}
+
+/* The character at p is none of the vocabulary. */
 static capl_status outside_charset(const image_set *set, uint32_t i, const char *text, const char *p)
 {
-  char title[TITLE_ROOM], has[32] = "";
+  char title[TITLE_ROOM], shown[256], all[128], symbol[8], has[32] = "";
   int bytes = capl_text_char(p), position = 1;
   for (const char *q = text; q < p; position++) q += capl_text_char(q) ? capl_text_char(q) : 1;
-  char other = isupper((unsigned char)*p) ? (char)tolower((unsigned char)*p) : (char)toupper((unsigned char)*p);
-  if (other != *p && strchr(set->base.charset, other)) snprintf(has, sizeof has, " (it has '%c')", other);
-  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has '%.*s' at position %d, which is not in the charset %s%s",
-                   whole_title(set, i, title), text, bytes ? bytes : 1, p, position, set->base.charset, has);
+  whole_title(set, i, title);
+  capl_text_show(shown, sizeof shown, text, false);
+  capl_vocab_describe(set->base.vocab, all, sizeof all);
+  if (!capl_vocab_is_symbols(set->base.vocab))
+    return CAPL_FAIL(CAPL_EVALUE, "%s: '%s' is none of the %s", title, shown, all);
+  if (!bytes)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" is not UTF-8: byte 0x%02x at position %d", title, shown,
+                     (unsigned char)*p, position);
+  snprintf(symbol, sizeof symbol, "%.*s", bytes, p);
+  tell_folded(set->base.vocab, symbol, has, sizeof has);
+  return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has '%s' at position %d, which is not in the charset %s%s", title, shown,
+                   symbol, position, all, has);
 }
 
 static capl_status wrong_length(const image_set *set, uint32_t i, const char *text)
@@ -80,18 +100,34 @@ static capl_status wrong_length(const image_set *set, uint32_t i, const char *te
     return CAPL_FAIL(CAPL_EVALUE, "%s: its label is empty; expected %s%d characters", whole_title(set, i, title), least,
                      set->base.length);
   return CAPL_FAIL(CAPL_EVALUE, "%s: label \"%s\" has %d characters; expected %s%d", whole_title(set, i, title), text,
-                   count_chars(text), least, set->base.length);
+                   unicode_count(text), least, set->base.length);
 }
 
 static capl_status encode_label(const image_set *set, uint32_t i, const char *text, int32_t *ids)
 {
-  const char *charset = set->base.charset;
-  for (const char *p = text; *p; p++)
-    if (!strchr(charset, *p)) return outside_charset(set, i, text, p);
-  int length = (int)strlen(text), most = set->base.length;
+  const char *wrong;
+  int most = set->base.length, length = capl_vocab_encode(set->base.vocab, text, ids, most, &wrong);
+  if (wrong) return outside_charset(set, i, text, wrong);
   if (length > most || length == 0 || length < capl_source_length_min(&set->base)) return wrong_length(set, i, text);
-  for (int t = 0; t < most; t++) ids[t] = t < length ? (int32_t)(strchr(charset, text[t]) - charset) : -1;
+  for (int t = length; t < most; t++) ids[t] = -1;
   return CAPL_OK;
+}
+
+/* Names of classes are not folded: the folders are called so. */
+static const capl_folding *folding_of(const image_set *set)
+{
+  return set->base.vocab && !capl_vocab_is_symbols(set->base.vocab) ? NULL : &set->folding;
+}
+
+/* Texts are kept folded; one that is no UTF-8 as it is: its error comes when it is read. */
+static capl_status keep_text(image_set *set, uint32_t i, const char *text)
+{
+  char *folded;
+  capl_status status = capl_text_normalize(text, folding_of(set), &folded);
+  if (status == CAPL_EVALUE) return texts_set(&set->label, i, text);
+  if (status == CAPL_OK) status = texts_set(&set->label, i, folded);
+  free(folded);
+  return status;
 }
 
 capl_status image_set_set_label(capl_source *source, uint32_t i, const char *text)
@@ -100,8 +136,7 @@ capl_status image_set_set_label(capl_source *source, uint32_t i, const char *tex
   if (source->length == 0)
     return CAPL_FAIL(CAPL_ESTATE, "%s: labels need a charset; %s was called without one", set->where,
                      set->kind->opener);
-  CAPL_TRY(texts_set(&set->label, i, text));
-  texts_fold(&set->label, i, set->letters);
+  CAPL_TRY(keep_text(set, i, text));
   int32_t ids[CAPL_LABEL_MAX];
   return encode_label(set, i, texts_get(&set->label, i), ids);
 }
@@ -110,9 +145,7 @@ capl_status image_set_set_text(capl_source *source, uint32_t i, const char *text
 {
   image_set *set = (image_set *)source;
   if (!set->label.at) CAPL_TRY(texts_blank(&set->label, source->count));
-  CAPL_TRY(texts_set(&set->label, i, text));
-  texts_fold(&set->label, i, set->letters);
-  return CAPL_OK;
+  return keep_text(set, i, text);
 }
 
 const char *image_set_text(const capl_source *source, uint32_t i)
@@ -260,15 +293,33 @@ static capl_status set_length(image_set *set, int length_min, int length)
   return CAPL_OK;
 }
 
-capl_status image_set_set_labels(capl_source *source, const char *charset, int length_min, int length)
+static void replace_vocab(capl_source *source, capl_vocab *vocab)
+{
+  capl_vocab *old = source->vocab;
+  source->vocab = capl_vocab_ref(vocab);
+  capl_vocab_unref(old);
+}
+
+capl_status image_set_set_labels(capl_source *source, capl_vocab *vocab, int length_min, int length)
 {
   image_set *set = (image_set *)source;
-  char expanded[CAPL_CHARSET_MAX + 1];
-  if (charset) CAPL_TRY(capl_charset_expand(charset, expanded));
   if (!set->label.at) CAPL_TRY(texts_blank(&set->label, source->count));
   CAPL_TRY(set_length(set, length_min, length));
-  if (charset) memcpy(source->charset, expanded, sizeof expanded);
+  if (vocab) replace_vocab(source, vocab);
   return CAPL_OK;
+}
+
+/* Texts over a charset, or one class for each image. */
+static capl_status set_vocab(image_set *set, const capl_folder_options *options)
+{
+  if (options->classes) {
+    set->base.vocab = capl_vocab_ref((capl_vocab *)options->classes);
+    return set_length(set, 1, 1);
+  }
+  if (!options->charset) return CAPL_OK;
+  CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable,
+                      options->length ? options->length : 4));
+  return capl_vocab_charset(options->charset, &set->base.vocab);
 }
 
 static capl_status set_options(image_set *set, const capl_folder_options *options)
@@ -278,7 +329,7 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   base->height = options->height;
   base->channels = options->channels ? options->channels : 1;
   base->fixed = true;
-  set->letters = options->letters;
+  set->folding = options->folding;
   set->resize = options->resize;
   bool several = options->n_widths || options->width_step;
   if (several) CAPL_TRY(image_widths_set(set, options));
@@ -288,10 +339,7 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   }
   if (base->channels != 1 && base->channels != 3)
     return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
-  if (!options->charset) return CAPL_OK;
-  CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable,
-                      options->length ? options->length : 4));
-  return capl_charset_expand(options->charset, base->charset);
+  return set_vocab(set, options);
 }
 
 capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where,
@@ -311,7 +359,19 @@ capl_status image_set_new(const image_set_kind *kind, size_t size, const char *w
   set->where = copy;
   capl_status status = set_options(set, options ? options : &defaults);
   if (status == CAPL_OK) *out = set;
-  else image_set_close(&set->base);
+  else capl_source_unref(&set->base);
+  return status;
+}
+
+/* What a list or database gave, brought to the form that labels are kept in. */
+static capl_status refold(image_set *set, uint32_t i)
+{
+  char *folded;
+  const char *text = texts_get(&set->label, i);
+  capl_status status = capl_text_normalize(text, folding_of(set), &folded);
+  if (status == CAPL_EVALUE) return CAPL_OK;
+  if (status == CAPL_OK && strcmp(folded, text) != 0) status = texts_set(&set->label, i, folded);
+  free(folded);
   return status;
 }
 
@@ -332,7 +392,8 @@ capl_status image_set_settle(image_set *set)
   set->base.count = set->name.count;
   texts_fit(&set->name);
   texts_fit(&set->label);
-  for (uint32_t i = 0; i < set->label.count; i++) texts_fold(&set->label, i, set->letters);
+  for (uint32_t i = 0; i < set->label.count; i++)
+    if (texts_get(&set->label, i)) CAPL_TRY(refold(set, i));
   CAPL_TRY(set->base.n_widths || set->width_step ? image_widths_measure(set) : size_of_first(set));
   return set->base.length && !set->label.at ? texts_blank(&set->label, set->base.count) : CAPL_OK;
 }

@@ -31,7 +31,7 @@ struct image_set {
   texts name;  /* as capl_source_name gives them */
   texts label; /* as set; a bad one is kept too, its error comes again when it is read */
   bool resize;
-  capl_case letters;
+  capl_folding folding;
   int width_step; /* > 0: widths are found */
   bool (*stop)(void);
   uint16_t *px;       /* of each sample at the set's height, with several widths */
@@ -60,7 +60,7 @@ capl_status image_set_encoded(capl_source *source, uint32_t i, encoded_bytes *by
 capl_status image_set_labels(capl_source *source, uint32_t i, int32_t *labels);
 capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *content);
 
-capl_status image_set_set_labels(capl_source *source, const char *charset, int length_min, int length);
+capl_status image_set_set_labels(capl_source *source, capl_vocab *vocab, int length_min, int length);
 
 int image_set_width_of(const capl_source *source, uint32_t i);
 int image_set_used(const capl_source *source, const capl_read *what);

@@ -316,6 +316,6 @@ capl_status capl_source_list_new(const char *file, const capl_list_options *opti
   CAPL_TRY(image_set_new(&kind, sizeof(list_source), file, &options->images, &set));
   capl_status status = open_list((list_source *)set, file, options);
   if (status == CAPL_OK) *source = &set->base;
-  else image_set_close(&set->base);
+  else capl_source_unref(&set->base);
   return status;
 }

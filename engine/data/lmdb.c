@@ -213,6 +213,6 @@ capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *opti
   CAPL_TRY(image_set_new(&kind, sizeof(lmdb_source), path, &options->images, &set));
   capl_status status = open_database((lmdb_source *)set, options);
   if (status == CAPL_OK) *source = &set->base;
-  else image_set_close(&set->base);
+  else capl_source_unref(&set->base);
   return status;
 }

@@ -4,7 +4,10 @@
 #include "data/source.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "fields/unicode.h"
 
 capl_source *capl_source_ref(capl_source *source)
 {
@@ -14,7 +17,18 @@ capl_source *capl_source_ref(capl_source *source)
 
 void capl_source_unref(capl_source *source)
 {
-  if (source && atomic_fetch_sub(&source->refs, 1) == 1) source->ops->close(source);
+  if (!source || atomic_fetch_sub(&source->refs, 1) != 1) return;
+  capl_vocab *vocab = source->vocab;
+  source->ops->close(source);
+  capl_vocab_unref(vocab);
+}
+
+capl_source source_like(const capl_source *of)
+{
+  capl_source like = *of;
+  atomic_init(&like.refs, 1);
+  capl_vocab_ref(like.vocab);
+  return like;
 }
 
 uint32_t capl_source_count(const capl_source *source)
@@ -70,7 +84,12 @@ bool capl_source_fixed(const capl_source *source)
 
 const char *capl_source_charset(const capl_source *source)
 {
-  return source->charset;
+  return capl_vocab_text(source->vocab);
+}
+
+const capl_vocab *capl_source_vocab(const capl_source *source)
+{
+  return source->vocab;
 }
 
 const char *capl_source_name(const capl_source *source, uint32_t i)
@@ -109,30 +128,52 @@ capl_status capl_source_check_label(const capl_source *source, uint32_t i)
   return source->ops->check_label ? source->ops->check_label(source, i) : CAPL_OK;
 }
 
-void capl_source_characters(const capl_source *source, char characters[256])
+enum { CODES = UNICODE_LAST + 1 };
+
+/* Marks the characters of a text; what is no UTF-8 is none. */
+static void mark(bool *seen, const char *text)
 {
-  bool seen[256] = {false};
-  uint32_t n = source->ops->text ? source->count : 0; /* what is drawn has no end of samples, and no labels to look
-                                                      ** at */
-  for (uint32_t i = 0; i < n; i++) {
-    const char *text = capl_source_text(source, i);
-    for (; text && *text; text++) seen[(unsigned char)*text] = true;
+  for (int bytes; *text; text += bytes ? bytes : 1) {
+    int32_t code = unicode_at(text, &bytes);
+    if (code >= 0) seen[code] = true;
   }
-  for (int c = 1; c < 256; c++)
-    if (seen[c]) *characters++ = (char)c;
-  *characters = '\0';
 }
 
-static capl_status set_labels(capl_source *source, const char *charset, int length_min, int length)
+capl_status capl_source_characters(const capl_source *source, char **characters)
+{
+  bool *seen = calloc(CODES, sizeof *seen);
+  size_t n = 1;
+  /* what is drawn has no end of samples, and no labels to look at */
+  for (uint32_t i = 0; seen && source->ops->text && i < source->count; i++) {
+    const char *text = capl_source_text(source, i);
+    if (text) mark(seen, text);
+  }
+  for (int32_t code = 0; seen && code < CODES; code++) n += seen[code] ? UNICODE_BYTES : 0;
+  char *to = *characters = seen ? malloc(n) : NULL;
+  for (int32_t code = 0; to && code < CODES; code++)
+    if (seen[code]) to += unicode_write(code, to);
+  if (to) *to = '\0';
+  free(seen);
+  return to ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the characters of %u labels", source->count);
+}
+
+static capl_status set_labels(capl_source *source, capl_vocab *vocab, int length_min, int length)
 {
   if (!source->ops->set_labels) return CAPL_FAIL(CAPL_ESTATE, "this source's labels are what they are");
-  return source->ops->set_labels(source, charset, length_min, length);
+  return source->ops->set_labels(source, vocab, length_min, length);
 }
 
 capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length)
 {
-  if (source->length) return CAPL_FAIL(CAPL_ESTATE, "the source has a charset already: %s", source->charset);
-  return set_labels(source, charset, length_min, length);
+  char room[128];
+  capl_vocab *vocab;
+  if (source->length)
+    return CAPL_FAIL(CAPL_ESTATE, "the source has a charset already: %s",
+                     capl_vocab_describe(source->vocab, room, sizeof room));
+  CAPL_TRY(capl_vocab_charset(charset, &vocab));
+  capl_status status = set_labels(source, vocab, length_min, length);
+  capl_vocab_unref(vocab);
+  return status;
 }
 
 capl_status capl_source_fit_length(capl_source *source)
@@ -142,7 +183,7 @@ capl_status capl_source_fit_length(capl_source *source)
   for (uint32_t i = 0; i < source->count; i++) {
     const char *text = capl_source_text(source, i);
     if (!text || capl_source_check_label(source, i) != CAPL_OK) continue;
-    int n = (int)strlen(text); /* a charset is ASCII, and so is a label that fits it */
+    int n = capl_vocab_is_symbols(source->vocab) ? unicode_count(text) : 1;
     if (lo == 0 || n < lo) lo = n;
     if (n > hi) hi = n;
   }

@@ -48,9 +48,9 @@ typedef struct {
   /* Of sources with several widths: which one a sample has; px of it that the image takes. By many threads. */
   int (*width_of)(const capl_source *source, uint32_t id);
   int (*used)(const capl_source *source, const capl_read *what);
-  /* Holds labels against a charset from now on, or against another length (charset NULL); NULL = they are what they
+  /* Holds labels against a vocabulary from now on, or against another length (vocab NULL); NULL = they are what they
   ** are. */
-  capl_status (*set_labels)(capl_source *source, const char *charset, int length_min, int length);
+  capl_status (*set_labels)(capl_source *source, capl_vocab *vocab, int length_min, int length);
   /* The source whose samples these are, and the number of sample *id there; NULL = its own. */
   capl_source *(*root)(capl_source *source, uint32_t *id);
 } capl_source_ops;
@@ -67,9 +67,12 @@ struct capl_source {
   int length_min; /* of texts; 0 = all have T characters */
   int shortest; /* of generated texts; 0 = samples know no difficulty */
   bool fixed; /* a sample is the same in every epoch */
-  char charset[CAPL_CHARSET_MAX + 1];
+  capl_vocab *vocab; /* of labels, owned; NULL = none */
 };
 
+/* The description of a source as the beginning of another one that gives the same samples: one reference, a vocabulary
+** of its own. */
+CAPL_API capl_source source_like(const capl_source *of);
 /* capl_source_read with the caller's own scratch image. */
 CAPL_API capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch,
                                            const capl_sample *to);

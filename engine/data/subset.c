@@ -142,9 +142,9 @@ capl_status capl_source_subset_new(capl_source *parent, const uint32_t *id, uint
     return CAPL_FAIL(CAPL_ENOMEM, "no memory for a subset of %u samples", count);
   }
   memcpy(copy, id, count * sizeof *copy);
-  *s = (subset_source){.base = *parent, .ops = ops_over(parent->ops), .parent = capl_source_ref(parent), .id = copy};
+  *s = (subset_source){
+    .base = source_like(parent), .ops = ops_over(parent->ops), .parent = capl_source_ref(parent), .id = copy};
   s->base.ops = &s->ops;
-  s->base.refs = 1;
   s->base.count = count;
   *source = &s->base;
   return CAPL_OK;

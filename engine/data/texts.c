@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "data/texts.h"
 
-#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,13 +85,6 @@ capl_status texts_set(texts *t, uint32_t i, const char *text)
 const char *texts_get(const texts *t, uint32_t i)
 {
   return i >= t->count || t->at[i] == NONE ? NULL : t->bytes + t->at[i];
-}
-
-void texts_fold(texts *t, uint32_t i, capl_case letters)
-{
-  char *c = letters == CAPL_CASE_KEEP || !texts_get(t, i) ? NULL : t->bytes + t->at[i];
-  for (; c && *c; c++)
-    *c = (char)(letters == CAPL_CASE_UPPER ? toupper((unsigned char)*c) : tolower((unsigned char)*c));
 }
 
 static int by_bytes(const void *a, const void *b, void *bytes)

@@ -26,8 +26,6 @@ capl_status texts_blank(texts *t, uint32_t count);
 capl_status texts_set(texts *t, uint32_t i, const char *text);
 /* Borrowed until the next text is added or set; NULL = there is none. */
 CAPL_API const char *texts_get(const texts *t, uint32_t i);
-/* Brings the letters of text i, if there is one, to a case. */
-void texts_fold(texts *t, uint32_t i, capl_case letters);
 /* Bytewise; all of them must be there. */
 void texts_sort(texts *t);
 /* Gives back memory that no text needs. */

@@ -9,17 +9,27 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "capl/capl.h"
 
 static const char version_key[] = "capl_model", hash_key[] = "weights_sha256";
 enum { HASH_DIGITS = 64 };
 
+enum { SHOWN = 48 }; /* bytes of a value that a message repeats */
+
+static const char *shown(const char *text, char room[SHOWN])
+{
+  capl_text_show(room, SHOWN, text, false);
+  return room;
+}
+
 /* What an item is, for messages: 12, "abc", null, a list. */
 static const char *describe(const cJSON *item, char *buf, size_t len)
 {
+  char room[SHOWN];
   if (!item) return "missing";
   if (cJSON_IsNumber(item)) snprintf(buf, len, "%g", item->valuedouble);
-  else if (cJSON_IsString(item)) snprintf(buf, len, "\"%.40s\"", item->valuestring);
+  else if (cJSON_IsString(item)) snprintf(buf, len, "\"%s\"", shown(item->valuestring, room));
   else snprintf(buf, len, "%s", cJSON_IsArray(item) ? "a list" : cJSON_IsObject(item) ? "an object"
                                 : cJSON_IsNull(item) ? "null" : cJSON_IsTrue(item) ? "true" : "false");
   return buf;
@@ -110,22 +120,13 @@ static capl_status read_input(const char *path, const cJSON *root, model_meta *m
 
 /* ---- what comes out ---------------------------------------------------------------------------- */
 
-/* Printable ASCII without space, each character once. Ranges mean nothing here: a '-' is a '-'. */
-static bool sound_charset(const char *text)
-{
-  size_t n = strlen(text);
-  for (size_t k = 0; k < n; k++)
-    if (text[k] <= ' ' || text[k] >= 0x7f || memchr(text, text[k], k)) return false;
-  return n >= 1 && n <= CAPL_CHARSET_MAX;
-}
-
+/* Ranges mean nothing here: a '-' is a '-'. */
 static capl_status read_charset(const char *path, const cJSON *root, model_meta *m)
 {
   const cJSON *charset = cJSON_GetObjectItemCaseSensitive(root, "charset");
-  if (!cJSON_IsString(charset) || !sound_charset(charset->valuestring))
-    return wrong(path, "charset", "1 to 94 different printable characters", charset);
-  m->characters = m->classes = (int)strlen(charset->valuestring);
-  memcpy(m->charset, charset->valuestring, (size_t)m->characters + 1);
+  if (!cJSON_IsString(charset) || capl_vocab_symbols(charset->valuestring, &m->vocab) != CAPL_OK)
+    return wrong(path, "charset", "1 to 65536 different visible characters", charset);
+  m->characters = m->classes = capl_vocab_count(m->vocab);
   return CAPL_OK;
 }
 
@@ -190,14 +191,27 @@ capl_status meta_check_version(const char *path, const char *text)
   return check_root(path, root);
 }
 
-capl_status meta_parse(const char *path, const char *text, model_meta *out)
+static capl_status parse_meta(const char *path, const char *text, model_meta *out)
 {
   JSON_OWNED *root = NULL;
-  *out = (model_meta){0};
   CAPL_TRY(parse(path, text, &root));
   CAPL_TRY(check_root(path, root));
   CAPL_TRY(read_input(path, root, out));
   return read_output(path, root, out);
+}
+
+capl_status meta_parse(const char *path, const char *text, model_meta *out)
+{
+  *out = (model_meta){0};
+  capl_status status = parse_meta(path, text, out);
+  if (status != CAPL_OK) meta_fini(out);
+  return status;
+}
+
+void meta_fini(model_meta *m)
+{
+  capl_vocab_unref(m->vocab);
+  m->vocab = NULL;
 }
 
 /* First in the object, where a reader of the file sees it. */
@@ -239,7 +253,7 @@ static capl_status check_own(const cJSON *root, const char *text)
   const cJSON *output = cJSON_GetObjectItemCaseSensitive(root, "output");
   if (!cJSON_IsString(output) || strcmp(output->valuestring, "text") != 0) return CAPL_OK;
   model_meta m;
-  if (meta_parse("the model's meta data", text, &m) == CAPL_OK) return CAPL_OK;
+  if (meta_parse("the model's meta data", text, &m) == CAPL_OK) return meta_fini(&m), CAPL_OK;
   capl_error e = *capl_error_last();
   return CAPL_FAIL(CAPL_EVALUE, "%s", e.message);
 }

@@ -22,13 +22,15 @@ typedef struct {
   capl_conversion conversion;  /* type: f32 */
   meta_decoding decoding;
   int length_min, length;      /* characters of a text */
-  int characters;              /* of the charset */
+  int characters;              /* of the vocabulary */
   int classes;                 /* K: characters, and the blank of CTC */
-  char charset[CAPL_CHARSET_MAX + 1]; /* the character of class k is charset[k]; no ranges */
+  capl_vocab *vocab;           /* the character of class k; owned */
 } model_meta;
 
 /* Checks the text of a meta.json, NUL-ended; path stands for it in messages. EFORMAT names key and value. */
 CAPL_API capl_status meta_parse(const char *path, const char *text, model_meta *out);
+/* Frees what it owns. */
+CAPL_API void meta_fini(model_meta *m);
 /* Only the version. EFORMAT names both. */
 CAPL_API capl_status meta_check_version(const char *path, const char *text);
 /* The SHA-256 of the weights, 64 digits and a NUL; "" where it has none, as those of older versions. EFORMAT for

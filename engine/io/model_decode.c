@@ -1,6 +1,7 @@
 /* model_decode.c -- what a model's output for one image says: a text, and how sure the model is of it.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#define _GNU_SOURCE
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,20 +12,39 @@
 
 /* ---- what is looked for ------------------------------------------------------------------------ */
 
-static capl_status set_characters(const model_meta *meta, const char *spec, model_decoding *d)
+static capl_status no_such_character(const model_meta *meta, const char *wrong)
 {
-  char characters[CAPL_CHARSET_MAX + 1];
-  memset(d->allowed, spec == NULL, sizeof d->allowed);
-  d->limited = spec != NULL;
-  if (!spec) return CAPL_OK;
-  CAPL_TRY(capl_charset_expand(spec, characters));
-  for (const char *c = characters; *c; c++) {
-    const char *at = strchr(meta->charset, *c);
-    if (!at) return CAPL_FAIL(CAPL_EVALUE, "the model reads no '%c': its charset is %s", *c, meta->charset);
-    d->allowed[at - meta->charset] = 1;
+  char all[128];
+  return CAPL_FAIL(CAPL_EVALUE, "the model reads no '%s': its charset is %s", wrong,
+                   capl_vocab_describe(meta->vocab, all, sizeof all));
+}
+
+static capl_status allow(const model_meta *meta, const capl_vocab *characters, uint8_t *allowed)
+{
+  for (int32_t i = 0; i < capl_vocab_count(characters); i++) {
+    const char *name = capl_vocab_name(characters, i);
+    int32_t id = capl_vocab_find(meta->vocab, name, strlen(name));
+    if (id < 0) return no_such_character(meta, name);
+    allowed[id] = 1;
   }
-  d->allowed[meta->characters] = 1; /* the blank */
+  if (meta->classes > meta->characters) allowed[meta->characters] = 1; /* the blank */
   return CAPL_OK;
+}
+
+/* *allowed: caller frees. */
+static capl_status read_characters(const model_meta *meta, const char *spec, uint8_t **allowed)
+{
+  capl_vocab *characters;
+  *allowed = NULL;
+  if (!spec) return CAPL_OK;
+  CAPL_TRY(capl_vocab_charset(spec, &characters));
+  uint8_t *flags = calloc((size_t)meta->classes, 1);
+  capl_status status = flags ? allow(meta, characters, flags)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory for the characters to read");
+  capl_vocab_unref(characters);
+  if (status == CAPL_OK) *allowed = flags;
+  else free(flags);
+  return status;
 }
 
 static capl_status check_lengths(const capl_model *m, const capl_model_decoding *o)
@@ -48,16 +68,16 @@ capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
 {
   model_decoding *d = model_decoding_of(m);
   bool ctc = model_meta_of(m)->decoding == META_CTC;
+  uint8_t *allowed;
+  free(d->allowed);
   *d = (model_decoding){0};
   if (!o) return CAPL_OK;
   if (o->beam < 0 || o->beam > 4096) return CAPL_FAIL(CAPL_EVALUE, "a beam has 1 to 4096 texts, not %d", o->beam);
   if (o->beam > 0 && !ctc)
     return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
   CAPL_TRY(check_lengths(m, o));
-  CAPL_TRY(set_characters(model_meta_of(m), o->characters, d));
-  d->beam = o->beam;
-  d->length_min = o->length_min;
-  d->length_max = o->length_max;
+  CAPL_TRY(read_characters(model_meta_of(m), o->characters, &allowed));
+  *d = (model_decoding){o->beam, o->length_min, o->length_max, allowed};
   return CAPL_OK;
 }
 
@@ -84,10 +104,11 @@ static void not_finite(const capl_model *m, capl_reading *reading)
   snprintf(reading->error, sizeof reading->error, "%s: the model's output for this image is not finite", model_path(m));
 }
 
-static void add_character(capl_reading *reading, int *n, char character, double share)
+/* Appends class k's symbol; *n characters so far, at `to` the text ends. */
+static void add_character(const model_meta *meta, capl_reading *reading, int *n, char **to, int32_t k, double share)
 {
   if (*n == CAPL_READING_MAX) return;
-  reading->text[*n] = character;
+  *to = stpcpy(*to, capl_vocab_name(meta->vocab, k));
   reading->sure[(*n)++] = (float)share;
 }
 
@@ -97,13 +118,14 @@ static void decode_places(const capl_model *m, const double *output, int steps, 
   const model_meta *meta = model_meta_of(m);
   const model_decoding *d = model_decoding_of(m);
   int n = 0;
+  char *to = reading->text;
   *reading = (capl_reading){.confidence = 1};
   for (int t = 0; t < steps; t++) {
     double share = 0;
-    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->limited ? d->allowed : NULL,
+    int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->allowed,
                        &share);
     if (k < 0) return not_finite(m, reading);
-    add_character(reading, &n, meta->charset[k], share);
+    add_character(meta, reading, &n, &to, k, share);
     reading->confidence *= share;
   }
 }
@@ -129,15 +151,16 @@ static void read_paths(const capl_model *m, const double *output, size_t n, floa
   capl_ctc_scores scores = {.scores = room, .T = (int64_t)n, .K = meta->classes, .blank = meta->characters};
   capl_ctc_text text = {.confidences = room + all, .classes = (int32_t *)(void *)(room + all + n)};
   capl_ctc_limits limits = {.min_length = d->length_min, .max_length = d->length_max,
-                            .allowed = d->limited ? d->allowed : NULL};
+                            .allowed = d->allowed};
   int64_t found;
   capl_status status = d->beam > 0 ? capl_ctc_beam(&scores, &limits, d->beam, 0, 1, &text, &found)
       : capl_ctc_greedy(&scores, &limits, &text);
   if (status != CAPL_OK) return model_reading_fail(reading, status, capl_error_last()->message);
   *reading = (capl_reading){.confidence = exp(text.log_prob)};
   int length = 0;
+  char *to = reading->text;
   for (int64_t i = 0; i < text.length; i++)
-    add_character(reading, &length, meta->charset[text.classes[i]], text.confidences[i]);
+    add_character(meta, reading, &length, &to, text.classes[i], text.confidences[i]);
 }
 
 static void decode_paths(const capl_model *m, const double *output, int steps, capl_reading *reading)

@@ -179,7 +179,9 @@ void capl_model_close(capl_model *m)
 {
   if (!m) return;
   capl_graph_free(m->graph);
+  if (m->decoding) free(m->decoding->allowed);
   free(m->decoding);
+  meta_fini(&m->meta);
   capl_image_fini(&m->scratch);
   free(m->output);
   free(m->room);
@@ -193,7 +195,8 @@ void capl_model_info_get(const capl_model *m, capl_model_info *info)
   const model_meta *meta = &m->meta;
   *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels,
                             .n_widths = meta->n_widths, .widths = meta->widths, .length_min = meta->length_min,
-                            .length = meta->length, .ctc = meta->decoding == META_CTC, .charset = meta->charset,
+                            .length = meta->length, .ctc = meta->decoding == META_CTC,
+                            .charset = capl_vocab_text(meta->vocab),
                             .precision = m->precision.name};
 }
 
@@ -324,6 +327,18 @@ capl_status capl_model_run(capl_model *m, const capl_model_image *images, int n,
   return CAPL_OK;
 }
 
+static capl_status check_size(const model_meta *meta, int width, int height, int channels)
+{
+  bool fits = meta->n_widths == 0 && meta->width == width;
+  for (int w = 0; w < meta->n_widths; w++) fits = fits || meta->widths[w] == width;
+  if (fits && meta->height == height && meta->channels == channels) return CAPL_OK;
+  char widths[256];
+  return CAPL_FAIL(CAPL_ESHAPE,
+                   "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d", width,
+                   height, channels, describe_widths(meta->widths, meta->n_widths, meta->width, widths, sizeof widths),
+                   meta->height, meta->channels);
+}
+
 capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int n, int width, int height, int channels,
                                float *out)
 {
@@ -333,16 +348,10 @@ capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int
   capl_status status = meta_parse("the model's meta data", stamped, &meta);
   free(stamped);
   CAPL_TRY(status);
-  bool fits = meta.n_widths == 0 && meta.width == width;
-  for (int w = 0; w < meta.n_widths; w++) fits = fits || meta.widths[w] == width;
-  char widths[256];
-  if (!fits || meta.height != height || meta.channels != channels)
-    return CAPL_FAIL(CAPL_ESHAPE,
-                     "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d", width,
-                     height, channels, describe_widths(meta.widths, meta.n_widths, meta.width, widths, sizeof widths),
-                     meta.height, meta.channels);
+  status = check_size(&meta, width, height, channels);
   size_t n_pixels = (size_t)width * (size_t)height, values = n_pixels * (size_t)channels;
-  for (int i = 0; i < n; i++)
+  for (int i = 0; status == CAPL_OK && i < n; i++)
     capl_convert(&meta.conversion, images + (size_t)i * values, n_pixels, channels, out + (size_t)i * values);
-  return CAPL_OK;
+  meta_fini(&meta);
+  return status;
 }

@@ -28,8 +28,7 @@ capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int 
 /* What capl_model_decoding_set was told; all zero at first. */
 typedef struct {
   int beam, length_min, length_max;
-  uint8_t allowed[CAPL_CHARSET_MAX + 1]; /* [K] flags */
-  bool limited;                       /* not all are allowed */
+  uint8_t *allowed; /* [K] flags; NULL = all are; owned */
 } model_decoding;
 model_decoding *model_decoding_of(const capl_model *model);
 

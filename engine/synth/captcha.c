@@ -5,10 +5,13 @@
 */
 #include "synth/captcha.h"
 
+#define _GNU_SOURCE
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "synth/random.h"
 #include "synth/fonts.h"
 #include "data/streams.h"
@@ -20,34 +23,62 @@ static int or_default(int value, int fallback)
   return value ? value : fallback;
 }
 
-static capl_status set_picks(capl_captcha *gen, const char *often, int times)
+/* How often each letter is among the picks: `times` for those of `often`, once for the others. */
+static capl_status count_copies(const capl_captcha *gen, const char *often, int times, uint8_t *copies)
 {
-  if (times < 1 || times > CAPL_OFTEN_MAX) {
-    return CAPL_FAIL(CAPL_EVALUE, "captcha times is %d; it must be 1..%d", times, CAPL_OFTEN_MAX);
-  }
-  for (const char *c = often; *c; c++) {
-    if (!strchr(gen->charset, *c)) {
-      return CAPL_FAIL(CAPL_EVALUE, "captcha often holds '%c', which is not in the charset \"%s\"", *c, gen->charset);
-    }
-  }
-  for (int id = 0; gen->charset[id]; id++) {
-    int copies = strchr(often, gen->charset[id]) ? times : 1;
-    for (int i = 0; i < copies; i++) gen->pick[gen->n_pick++] = (uint8_t)id;
+  char all[128], letter[8];
+  int bytes;
+  memset(copies, 1, (size_t)capl_vocab_count(gen->vocab));
+  for (const char *c = often; *c; c += bytes) {
+    bytes = capl_text_char(c) ? capl_text_char(c) : 1;
+    int32_t id = capl_vocab_find(gen->vocab, c, (size_t)bytes);
+    snprintf(letter, sizeof letter, "%.*s", bytes, c);
+    if (id < 0)
+      return CAPL_FAIL(CAPL_EVALUE, "captcha often holds '%s', which is not in the charset \"%s\"", letter,
+                       capl_vocab_describe(gen->vocab, all, sizeof all));
+    copies[id] = (uint8_t)times;
   }
   return CAPL_OK;
 }
 
 /* The order in which easy images take letters up is the same for every generator of a charset. */
-static void set_easy_picks(capl_captcha *gen)
+static void fill_picks(capl_captcha *gen, const uint8_t *copies)
 {
-  int n_letters = (int)strlen(gen->charset), n = 0;
-  for (int i = 0; i < n_letters; i++) {
-    uint8_t id = (uint8_t)capl_shuffle(CAPL_STREAM_CAPTCHA, 0, (uint32_t)n_letters, (uint32_t)i);
-    for (int k = 0; k < gen->n_pick; k++) {
-      if (gen->pick[k] == id) gen->easy_pick[n++] = id;
-    }
+  int32_t n_letters = capl_vocab_count(gen->vocab), n = 0;
+  for (int32_t id = 0; id < n_letters; id++)
+    for (int k = 0; k < copies[id]; k++) gen->pick[gen->n_pick++] = id;
+  for (int32_t i = 0; i < n_letters; i++) {
+    int32_t id = (int32_t)capl_shuffle(CAPL_STREAM_CAPTCHA, 0, (uint32_t)n_letters, (uint32_t)i);
+    for (int k = 0; k < copies[id]; k++) gen->easy_pick[n++] = id;
     gen->n_easy[i + 1] = n;
   }
+}
+
+static capl_status make_picks(capl_captcha *gen, const char *often, int times, uint8_t *copies)
+{
+  size_t n_letters = (size_t)capl_vocab_count(gen->vocab), n = 0;
+  CAPL_TRY(count_copies(gen, often, times, copies));
+  for (size_t i = 0; i < n_letters; i++) n += copies[i];
+  gen->pick = malloc(n * sizeof *gen->pick);
+  gen->easy_pick = malloc(n * sizeof *gen->easy_pick);
+  gen->n_easy = calloc(n_letters + 1, sizeof *gen->n_easy);
+  if (!gen->pick || !gen->easy_pick || !gen->n_easy) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha generator");
+  fill_picks(gen, copies);
+  return CAPL_OK;
+}
+
+static capl_status set_picks(capl_captcha *gen, const char *often, int times)
+{
+  if (times < 1 || times > CAPL_OFTEN_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "captcha times is %d; it must be 1..%d", times, CAPL_OFTEN_MAX);
+  char *normal;
+  CAPL_TRY(capl_text_normalize(often, NULL, &normal));
+  uint8_t *copies = malloc((size_t)capl_vocab_count(gen->vocab));
+  capl_status status = copies ? make_picks(gen, normal, times, copies)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha generator");
+  free(copies);
+  free(normal);
+  return status;
 }
 
 static capl_status set_length(capl_captcha *gen, const capl_captcha_options *options)
@@ -73,9 +104,8 @@ static capl_status set_options(capl_captcha *gen, const capl_captcha_options *op
     return CAPL_FAIL(CAPL_EVALUE, "captcha size is %d x %d px; each side must be %d..%d", gen->width, gen->height,
                      CAPTCHA_PX_MIN, CAPTCHA_PX_MAX);
   }
-  CAPL_TRY(capl_charset_expand(options->charset ? options->charset : gen->preset->options.charset, gen->charset));
+  CAPL_TRY(capl_vocab_charset(options->charset ? options->charset : gen->preset->options.charset, &gen->vocab));
   CAPL_TRY(set_picks(gen, options->often ? options->often : "", or_default(options->times, 1)));
-  set_easy_picks(gen);
   gen->own_size = !options->size.given;
   gen->own_dots = !options->dots.given;
   return captcha_options_resolve(gen->preset, options, &gen->options);
@@ -191,6 +221,10 @@ void capl_captcha_unref(capl_captcha *gen)
   captcha_letters_fini(&gen->letters);
   capl_glyphs_fini(&gen->glyphs);
   pthread_mutex_destroy(&gen->lock);
+  capl_vocab_unref(gen->vocab);
+  free(gen->pick);
+  free(gen->easy_pick);
+  free(gen->n_easy);
   free(gen);
 }
 
@@ -211,7 +245,12 @@ int capl_captcha_length(const capl_captcha *gen)
 
 const char *capl_captcha_charset(const capl_captcha *gen)
 {
-  return gen->charset;
+  return capl_vocab_text(gen->vocab);
+}
+
+const capl_vocab *capl_captcha_vocab(const capl_captcha *gen)
+{
+  return gen->vocab;
 }
 
 const char *capl_captcha_font(const capl_captcha *gen, int i)
@@ -229,8 +268,8 @@ int capl_captcha_shortest(const capl_captcha *gen)
 int captcha_roll_letter(captcha_image *image)
 {
   const capl_captcha *gen = image->gen;
-  bool all = image->level.n_letters == (int)strlen(gen->charset);
-  const uint8_t *pick = all ? gen->pick : gen->easy_pick;
+  bool all = image->level.n_letters == capl_vocab_count(gen->vocab);
+  const int32_t *pick = all ? gen->pick : gen->easy_pick;
   return pick[random_between(&image->rng, 0, gen->n_easy[image->level.n_letters] - 1)];
 }
 
@@ -272,7 +311,7 @@ static capl_status check_share(const char *name, float share)
 
 static capl_status set_level(const capl_captcha *gen, const capl_difficulty *d, captcha_level *level)
 {
-  int n_letters = (int)strlen(gen->charset);
+  int n_letters = capl_vocab_count(gen->vocab);
   *level = (captcha_level){gen->length_lo, gen->length, n_letters, 1, 1};
   if (!d) return CAPL_OK;
   level->length_hi = or_default(d->length_hi, gen->length);
@@ -329,10 +368,7 @@ capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t i
 int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text)
 {
   int n = 0;
-  while (n < gen->length && labels[n] >= 0) {
-    text[n] = gen->charset[labels[n]];
-    n++;
-  }
-  text[n] = '\0';
+  *text = '\0';
+  for (; n < gen->length && labels[n] >= 0; n++) text = stpcpy(text, capl_vocab_name(gen->vocab, labels[n]));
   return n;
 }

@@ -101,11 +101,11 @@ struct capl_captcha {
   atomic_int refs;
   const captcha_preset *preset;
   int length_lo, length, width, height; /* length: the longest */
-  char charset[CAPL_CHARSET_MAX + 1];
+  capl_vocab *vocab; /* its letters */
   /* What letters are drawn from, uniformly: class ids, repeated as wanted; and the same in the order in which easy
   ** images take letters up, with how many of these entries belong to the first n letters. */
-  uint8_t pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX], easy_pick[CAPL_CHARSET_MAX * CAPL_OFTEN_MAX];
-  int n_pick, n_easy[CAPL_CHARSET_MAX + 1];
+  int32_t *pick, *easy_pick, *n_easy;
+  int n_pick;
   capl_captcha_options options; /* of those that only some presets have, all that this one has */
   bool own_size, own_dots, own_fonts; /* the preset's, not the options' */
   /* Where longer texts have wider images: the generators of texts of length_lo and more characters. */

@@ -23,7 +23,7 @@ static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
 {
   const job *j = context;
   int32_t labels[CAPL_LABEL_MAX];
-  char text[CAPL_LABEL_MAX + 1], path[4096];
+  char text[CAPL_LABEL_ROOM], path[4096];
   CAPL_TRY(capl_captcha_draw(j->gen, j->seed, index, 3, pixels, labels));
   capl_captcha_text(j->gen, labels, text);
   int length = snprintf(path, sizeof path, "%s/%s_%0*u.png", j->dir, text, j->digits, index);
@@ -42,7 +42,9 @@ static capl_status check_charset(const capl_captcha *gen)
 {
   const char *charset = capl_captcha_charset(gen), *unfit = strpbrk(charset, "/_.");
   if (!unfit) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", charset, *unfit);
+  char shown[128];
+  capl_text_show(shown, sizeof shown, charset, false);
+  return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", shown, *unfit);
 }
 
 capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
@@ -62,7 +64,7 @@ enum { BLOCK = 256 }; /* images encoded by all threads before one thread appends
 typedef struct {
   uint8_t *bytes;
   size_t size;
-  char text[CAPL_LABEL_MAX + 1];
+  char text[CAPL_LABEL_ROOM];
 } record;
 
 typedef struct {

@@ -60,7 +60,7 @@ capl_status capl_source_captcha_new(capl_captcha *gen, uint64_t seed, int channe
     .shortest = capl_captcha_shortest(gen),
     .fixed = fixed,
   };
-  memcpy(s->base.charset, capl_captcha_charset(gen), sizeof s->base.charset);
+  s->base.vocab = capl_vocab_ref((capl_vocab *)capl_captcha_vocab(gen));
   s->gen = capl_captcha_ref(gen);
   s->seed = seed;
   s->fixed = fixed;

@@ -172,7 +172,7 @@ capl_status capl_source_captcha_widths_new(capl_captcha *gen, uint64_t seed, int
     .channels = channels, .length = gen->length, .length_min = gen->length_lo, .shortest = gen->length_lo,
     .fixed = fixed};
   memcpy(s->base.widths, widths, (size_t)n * sizeof *widths);
-  memcpy(s->base.charset, gen->charset, sizeof s->base.charset);
+  s->base.vocab = capl_vocab_ref(gen->vocab);
   s->gen = capl_captcha_ref(gen);
   s->seed = seed;
   *source = &s->base;

@@ -13,6 +13,7 @@
 #include FT_FREETYPE_H
 
 #include "capl/synth.h"
+#include "fields/unicode.h"
 #include "synth/fonts.h"
 
 enum { DROID_ASCENT = 2163, DROID_EM = 2048 }; /* units of Droid Sans Mono */
@@ -80,14 +81,16 @@ static int line_ascent(FT_Face face, const char *path)
   return (int)((face->size->metrics.ascender + 63) >> 6);
 }
 
-static capl_status render(FT_Face face, char c, const char *path, capl_glyph *glyph)
+static capl_status render(FT_Face face, const char *c, const char *path, capl_glyph *glyph)
 {
-  if (!FT_Get_Char_Index(face, (FT_ULong)c)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%c'", path, c);
-  if (FT_Load_Char(face, (FT_ULong)c, FT_LOAD_RENDER))
-    return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%c'", path, c);
+  int bytes;
+  FT_ULong code = (FT_ULong)unicode_at(c, &bytes);
+  if (!FT_Get_Char_Index(face, code)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%s'", path, c);
+  if (FT_Load_Char(face, code, FT_LOAD_RENDER))
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%s'", path, c);
   FT_GlyphSlot slot = face->glyph;
   if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
-    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink", path, c);
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%s' has no ink", path, c);
   }
   int advance = (int)(slot->advance.x >> 6), right = slot->bitmap_left + (int)slot->bitmap.width;
   glyph->cell_w = (advance > right ? advance : right) + 1;
@@ -99,34 +102,36 @@ static capl_status render(FT_Face face, char c, const char *path, capl_glyph *gl
   return set_strips(glyph, &ink) ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
 }
 
-static capl_status render_size(FT_Face face, int px, const char *chars, const char *path, capl_glyph *glyph,
+static capl_status render_size(FT_Face face, int px, const capl_vocab *symbols, const char *path, capl_glyph *glyph,
                                int *space_w)
 {
   if (FT_Set_Pixel_Sizes(face, 0, (FT_UInt)px) || FT_Load_Char(face, ' ', FT_LOAD_DEFAULT)) {
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot be used at %d px", path, px);
   }
   *space_w = (int)(face->glyph->advance.x >> 6) + 1;
-  for (int i = 0; chars[i]; i++) CAPL_TRY(render(face, chars[i], path, &glyph[i]));
+  for (int i = 0; i < capl_vocab_count(symbols); i++)
+    CAPL_TRY(render(face, capl_vocab_name(symbols, i), path, &glyph[i]));
   return CAPL_OK;
 }
 
-static capl_status render_all(FT_Library library, capl_glyphs *glyphs, const char *chars, const int *sizes_px)
+static capl_status render_all(FT_Library library, capl_glyphs *glyphs, const capl_vocab *symbols, const int *sizes_px)
 {
   FT_Face face;
   if (FT_New_Face(library, glyphs->path, 0, &face))
     return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", glyphs->path);
   capl_status status = CAPL_OK;
   for (int s = 0; s < glyphs->n_sizes && status == CAPL_OK; s++) {
-    status = render_size(face, sizes_px[s], chars, glyphs->path, glyphs->glyph + s * glyphs->n_chars,
+    status = render_size(face, sizes_px[s], symbols, glyphs->path, glyphs->glyph + s * glyphs->n_chars,
                          &glyphs->space_w[s]);
   }
   FT_Done_Face(face);
   return status;
 }
 
-capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *chars, const int *sizes_px, int n_sizes)
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const capl_vocab *symbols, const int *sizes_px,
+                             int n_sizes)
 {
-  *glyphs = (capl_glyphs){.n_sizes = n_sizes, .n_chars = (int)strlen(chars)};
+  *glyphs = (capl_glyphs){.n_sizes = n_sizes, .n_chars = capl_vocab_count(symbols)};
   glyphs->path = strdup(path);
   glyphs->glyph = calloc((size_t)(n_sizes * glyphs->n_chars), sizeof *glyphs->glyph);
   glyphs->space_w = calloc((size_t)n_sizes, sizeof *glyphs->space_w);
@@ -134,7 +139,7 @@ capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *
     return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", path);
   FT_Library library;
   if (FT_Init_FreeType(&library)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  capl_status status = render_all(library, glyphs, chars, sizes_px);
+  capl_status status = render_all(library, glyphs, symbols, sizes_px);
   FT_Done_FreeType(library);
   return status;
 }

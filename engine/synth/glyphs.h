@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "capl/error.h"
+#include "capl/field.h"
 
 typedef struct {
   int ink_w, ink_h;   /* px of the ink's bounding box */
@@ -27,11 +27,11 @@ typedef struct {
   char *path;
 } capl_glyphs;
 
-/* path: of the font. chars: one glyph each.
+/* path: of the font. symbols: one glyph each.
 ** Noto Mono has the outlines of Droid Sans Mono, which captcha generators like to bring along, below a lower line: it
 ** gets the line of Droid Sans Mono, every other font keeps its own.
 ** EFORMAT if it is no font or lacks a character. Finish with _fini either way. */
-capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const char *chars, const int *sizes_px,
+capl_status capl_glyphs_init(capl_glyphs *glyphs, const char *path, const capl_vocab *symbols, const int *sizes_px,
                              int n_sizes);
 void capl_glyphs_fini(capl_glyphs *glyphs);
 

@@ -42,10 +42,10 @@ uint64_t identity_of_captcha(uint64_t h, const capl_captcha *gen)
   const capl_style_option *option;
   int of[] = {gen->length_lo, gen->length, gen->width, gen->height, gen->own_size, gen->own_dots, gen->own_fonts,
               gen->n_fonts};
-  h = hash64_text(hash64_text(h, gen->preset->name), gen->charset);
+  h = hash64_text(hash64_text(h, gen->preset->name), capl_vocab_text(gen->vocab));
   h = hash64_bytes(h, of, sizeof of);
   for (int i = 0; i < gen->n_members; i++) h = hash64_bytes(h, &gen->member[i]->width, sizeof gen->member[i]->width);
-  h = hash64_bytes(h, gen->pick, (size_t)gen->n_pick);
+  h = hash64_bytes(h, gen->pick, (size_t)gen->n_pick * sizeof *gen->pick);
   for (int i = 0; (option = capl_style_option_at(i)); i++) h = mix_option(h, &gen->options, option);
   for (int i = 0; i < gen->n_fonts; i++) h = hash64_text(h, gen->font[i]);
   return h;

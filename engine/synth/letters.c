@@ -10,6 +10,8 @@
 #include FT_FREETYPE_H
 #include FT_TRIGONOMETRY_H
 
+#include "fields/unicode.h"
+
 static uint8_t *bordered_copy(const FT_Bitmap *bitmap)
 {
   size_t stride = bitmap->width + 2;
@@ -29,14 +31,17 @@ static void set_turn(FT_Face face, int degrees)
   FT_Set_Transform(face, degrees ? &turn : NULL, NULL);
 }
 
-static capl_status render(FT_Face face, char c, int degrees, const char *path, captcha_letter *letter)
+static capl_status render(FT_Face face, const char *c, int degrees, const char *path, captcha_letter *letter)
 {
   FT_Int32 flags = FT_LOAD_RENDER | (degrees ? FT_LOAD_NO_HINTING : 0);
-  if (!FT_Get_Char_Index(face, (FT_ULong)c)) return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%c'", path, c);
-  if (FT_Load_Char(face, (FT_ULong)c, flags)) return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%c'", path, c);
+  int bytes;
+  FT_ULong code = (FT_ULong)unicode_at(c, &bytes);
+  if (!FT_Get_Char_Index(face, code))
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%s'", path, c);
+  if (FT_Load_Char(face, code, flags)) return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%s'", path, c);
   FT_GlyphSlot slot = face->glyph;
   if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
-    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%c' has no ink at %d px", path, c, (int)face->size->metrics.y_ppem);
+    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%s' has no ink at %d px", path, c, (int)face->size->metrics.y_ppem);
   }
   *letter = (captcha_letter){
     .width = (int)slot->bitmap.width,
@@ -50,7 +55,7 @@ static capl_status render(FT_Face face, char c, int degrees, const char *path, c
 }
 
 /* All letters of one font, in the order of captcha_letters_at. */
-static capl_status render_font(FT_Face face, const char *path, int font, captcha_letters *l, const char *chars)
+static capl_status render_font(FT_Face face, const char *path, int font, captcha_letters *l, const capl_vocab *symbols)
 {
   captcha_letter *to = l->letter + font * l->n_sizes * l->n_turns * l->n_chars;
   for (int s = 0; s < l->n_sizes; s++) {
@@ -60,20 +65,21 @@ static capl_status render_font(FT_Face face, const char *path, int font, captcha
     l->ascent[font * l->n_sizes + s] = (int)(face->size->metrics.ascender >> 6);
     for (int t = 0; t < l->n_turns; t++) {
       set_turn(face, l->degrees[t]);
-      for (int i = 0; i < l->n_chars; i++) CAPL_TRY(render(face, chars[i], l->degrees[t], path, to++));
+      for (int i = 0; i < l->n_chars; i++)
+        CAPL_TRY(render(face, capl_vocab_name(symbols, i), l->degrees[t], path, to++));
     }
   }
   return CAPL_OK;
 }
 
-static capl_status render_fonts(FT_Library library, captcha_letters *l, char *const *fonts, const char *chars)
+static capl_status render_fonts(FT_Library library, captcha_letters *l, char *const *fonts, const capl_vocab *symbols)
 {
   for (int f = 0; f < l->n_fonts; f++) {
     FT_Face face;
     if (FT_New_Face(library, fonts[f], 0, &face)) {
       return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", fonts[f]);
     }
-    capl_status status = render_font(face, fonts[f], f, l, chars);
+    capl_status status = render_font(face, fonts[f], f, l, symbols);
     FT_Done_Face(face);
     CAPL_TRY(status);
   }
@@ -95,15 +101,15 @@ void captcha_letters_sizes(captcha_letters *l, int lo, int hi)
   }
 }
 
-capl_status captcha_letters_init(captcha_letters *l, char *const *fonts, int n_fonts, const char *chars)
+capl_status captcha_letters_init(captcha_letters *l, char *const *fonts, int n_fonts, const capl_vocab *symbols)
 {
   l->n_fonts = n_fonts;
-  l->n_chars = (int)strlen(chars);
+  l->n_chars = capl_vocab_count(symbols);
   l->letter = calloc(count(l), sizeof *l->letter);
   if (!l->letter) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the letters of %s", fonts[0]);
   FT_Library library;
   if (FT_Init_FreeType(&library)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  capl_status status = render_fonts(library, l, fonts, chars);
+  capl_status status = render_fonts(library, l, fonts, symbols);
   FT_Done_FreeType(library);
   return status;
 }

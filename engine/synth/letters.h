@@ -32,9 +32,9 @@ typedef struct {
   captcha_letter *letter;
 } captcha_letters;
 
-/* letters: n_sizes, size, n_turns and degrees are set by the caller, the rest is 0. fonts: paths. chars: one letter
+/* letters: n_sizes, size, n_turns and degrees are set by the caller, the rest is 0. fonts: paths. symbols: one letter
 ** each. EFORMAT if a file is no font or lacks a character, ENOMEM. Finish with _fini either way. */
-capl_status captcha_letters_init(captcha_letters *letters, char *const *fonts, int n_fonts, const char *chars);
+capl_status captcha_letters_init(captcha_letters *letters, char *const *fonts, int n_fonts, const capl_vocab *symbols);
 void captcha_letters_fini(captcha_letters *letters);
 
 /* Sets the sizes: at most CAPTCHA_LETTER_SIZES, evenly from lo to hi px. */

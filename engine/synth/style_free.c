@@ -12,7 +12,7 @@ static capl_status open_free(capl_captcha *gen, char *const *fonts, int n_fonts)
   captcha_letters_sizes(&gen->letters, (int)gen->options.size.lo, (int)gen->options.size.hi);
   gen->letters.n_turns = 1;
   gen->letters.degrees = upright;
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->charset);
+  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
 }
 
 static float roll(captcha_image *image, capl_captcha_range range)

@@ -35,7 +35,7 @@ static capl_status open_gd(capl_captcha *gen, char *const *fonts, int n_fonts)
   }
   gen->letters.n_turns = N_TURNS;
   gen->letters.degrees = turns;
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->charset);
+  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ static capl_status open_gradient(capl_captcha *gen, char *const *fonts, int n_fo
 {
   static const int upright[] = {0};
   gen->letters = (captcha_letters){.n_sizes = 1, .size = {letter_size(gen)}, .n_turns = 1, .degrees = upright};
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->charset);
+  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
 }
 
 static void paint_ground(const captcha_sheet *sheet)

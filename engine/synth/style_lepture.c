@@ -43,10 +43,10 @@ static capl_status append_font(capl_glyphs *all, capl_glyphs *font)
 static capl_status open_lepture(capl_captcha *gen, char *const *fonts, int n_fonts)
 {
   const int *sizes = gen->preset->lepture.size_px;
-  CAPL_TRY(capl_glyphs_init(&gen->glyphs, fonts[0], gen->charset, sizes, CAPTCHA_SIZES));
+  CAPL_TRY(capl_glyphs_init(&gen->glyphs, fonts[0], gen->vocab, sizes, CAPTCHA_SIZES));
   for (int f = 1; f < n_fonts; f++) {
     capl_glyphs font;
-    capl_status status = capl_glyphs_init(&font, fonts[f], gen->charset, sizes, CAPTCHA_SIZES);
+    capl_status status = capl_glyphs_init(&font, fonts[f], gen->vocab, sizes, CAPTCHA_SIZES);
     if (status == CAPL_OK) status = append_font(&gen->glyphs, &font);
     capl_glyphs_fini(&font);
     CAPL_TRY(status);

@@ -20,7 +20,7 @@ static capl_status open_seed(capl_captcha *gen, char *const *fonts, int n_fonts)
   static const int upright[] = {0};
   int size = letter_size(gen);
   gen->letters = (captcha_letters){.n_sizes = 1, .size = {{size, size}}, .n_turns = 1, .degrees = upright};
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->charset);
+  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
 }
 
 static captcha_colour roll_dark(capl_rng *rng)

@@ -15,16 +15,60 @@ extern "C" {
 #endif
 
 enum {
-  CAPL_LABEL_MAX = 32,   /* T, characters of a label */
-  CAPL_CHARSET_MAX = 94, /* K, classes: printable ASCII without space */
+  CAPL_LABEL_MAX = 32,    /* T, characters of a label */
+  CAPL_LABEL_ROOM = 129,  /* bytes of one in UTF-8, with its end */
+  CAPL_VOCAB_MAX = 65536, /* K, names of a vocabulary */
+  CAPL_NAME_MAX = 200,    /* bytes of the name of a class */
 };
 
-/* ---- charset ----------------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------------------- */
 
-/* Expands ranges: "0-9A-F" -> "0123456789ABCDEF". A '-' that is first or last stands for itself.
-** The class id of a character is its place in the expanded text.
-** EVALUE for an empty charset, a range that runs backwards, a repeated or unprintable character. */
-CAPL_API capl_status capl_charset_expand(const char *spec, char expanded[CAPL_CHARSET_MAX + 1]);
+typedef enum { CAPL_CASE_KEEP, CAPL_CASE_UPPER, CAPL_CASE_LOWER } capl_case;
+
+/* What is done to texts before they are looked up. */
+typedef struct {
+  capl_case letters; /* letters of any script, by Unicode's simple case mapping */
+  bool width;        /* full-width and half-width forms become the usual ones: U+FF21 -> A */
+} capl_folding;
+
+/* A text, UTF-8, in Unicode's normal form C, folded. folding: NULL = nothing. *out: caller frees with free(). EVALUE
+** for what is not UTF-8, with the byte and its position; ENOMEM. */
+CAPL_API capl_status capl_text_normalize(const char *text, const capl_folding *folding, char **out);
+
+/* ---- vocabularies ------------------------------------------------------------------------------------ */
+
+/* The symbols that texts consist of, or the names of classes, each with its id, 0..K-1. Never changes; refcounted; many
+** threads may read it at once. */
+typedef struct capl_vocab capl_vocab;
+
+/* Symbols of texts: Unicode characters in normal form C, visible, no blanks. "0-9A-F" -> 0123456789ABCDEF; ranges go by
+** code point ("一-龥"); a '-' that is first or last stands for itself. The id of a symbol is its place. *vocab: caller
+** unrefs. EVALUE for an empty charset, a range that runs backwards, a repeated or invisible character; ENOMEM. */
+CAPL_API capl_status capl_vocab_charset(const char *spec, capl_vocab **vocab);
+/* The same of a list of symbols, where a '-' is always a '-'. */
+CAPL_API capl_status capl_vocab_symbols(const char *symbols, capl_vocab **vocab);
+/* n names of classes, UTF-8, brought to normal form C. EVALUE: an empty one, one above CAPL_NAME_MAX bytes or with a
+** control character, one that is there twice, also in two spellings; ENOMEM. */
+CAPL_API capl_status capl_vocab_names(const char *const *names, int32_t n, capl_vocab **vocab);
+CAPL_API capl_vocab *capl_vocab_ref(capl_vocab *vocab);  /* NULL is fine */
+CAPL_API void capl_vocab_unref(capl_vocab *vocab);       /* NULL is fine */
+
+CAPL_API int32_t capl_vocab_count(const capl_vocab *vocab);   /* K; 0 for NULL */
+CAPL_API bool capl_vocab_is_symbols(const capl_vocab *vocab); /* of texts; false for classes and NULL */
+/* NULL for an id that is none. Borrowed. */
+CAPL_API const char *capl_vocab_name(const capl_vocab *vocab, int32_t id);
+/* All symbols in the order of their ids; "" for classes and NULL. Borrowed. */
+CAPL_API const char *capl_vocab_text(const capl_vocab *vocab);
+/* The id of the name of so many bytes, -1 = there is none. */
+CAPL_API int32_t capl_vocab_find(const capl_vocab *vocab, const char *name, size_t bytes);
+/* The same names with the same ids. NULL is equal to NULL. */
+CAPL_API bool capl_vocab_equal(const capl_vocab *a, const capl_vocab *b);
+/* For messages: the symbols, "of 3500 characters", "12 classes". Returns room. */
+CAPL_API const char *capl_vocab_describe(const capl_vocab *vocab, char *room, size_t size);
+/* A text in normal form C as ids: of its symbols, or of the one class that it names. Returns how many there are, of
+** which the first `room` are written; *wrong: the character (or name) that the vocabulary lacks, where reading ends;
+** NULL = it has all. */
+CAPL_API int capl_vocab_encode(const capl_vocab *vocab, const char *text, int32_t *ids, int room, const char **wrong);
 
 /* ---- fields: what a sample has beside its image and its text ----------------------------------------- */
 

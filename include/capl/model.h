@@ -70,7 +70,7 @@ enum { CAPL_READING_MAX = 256 }; /* characters; what a model reads beyond them i
 
 /* What was read off an image. */
 typedef struct {
-  char text[CAPL_READING_MAX + 1]; /* "" if the image is bad */
+  char text[4 * CAPL_READING_MAX + 1]; /* UTF-8; "" if the image is bad */
   double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text,
                                  ** over all its paths */
   float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */

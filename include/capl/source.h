@@ -25,8 +25,6 @@ typedef struct {
   float warp;               /* 0..1 of turning and of pushing letters out of shape */
 } capl_difficulty;
 
-typedef enum { CAPL_CASE_KEEP, CAPL_CASE_UPPER, CAPL_CASE_LOWER } capl_case; /* of ASCII letters */
-
 typedef struct capl_source capl_source; /* refcounted; a loader holds its own reference */
 
 typedef struct {
@@ -40,11 +38,12 @@ typedef struct {
   int width_step;      /* > 0: these are found, multiples of it, by the files' headers */
   bool (*stop)(void);  /* asked while headers are read; true gives up with EINTERRUPT. NULL = never */
   int channels;        /* 1 or 3; 0 = 1 */
-  const char *charset; /* may hold ranges; NULL = the images have no labels (T = 0) */
+  const char *charset; /* of texts; may hold ranges; NULL = the images have no labels (T = 0), or: */
+  const capl_vocab *classes; /* each image is of one of these (T = 1); NULL = texts */
   int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */
   int length_min;      /* labels have length_min..T characters, the rest is -1; 0 = T, or 1 if variable */
   bool variable;       /* labels may be shorter than T */
-  capl_case letters;   /* what labels are brought to before anybody looks at them */
+  capl_folding folding; /* of labels, before anybody looks at them */
 } capl_folder_options;
 
 /* All *.png, *.jpg and *.jpeg below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
@@ -127,6 +126,8 @@ CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = n
 CAPL_API int capl_source_length_min(const capl_source *source);
 CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
 CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
+/* What its labels are ids of; NULL = it has no labels, or numbers without names. Borrowed. */
+CAPL_API const capl_vocab *capl_source_vocab(const capl_source *source);
 /* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
 CAPL_API const char *capl_source_name(const capl_source *source, uint32_t i);
 /* Not while a loader runs. EVALUE naming the file for a character outside the charset or a wrong length; the
@@ -137,8 +138,9 @@ CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
 /* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE,
 ** ENOMEM. */
 CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
-/* Every character of the labels that were given, sorted bytewise, "" = there is none. */
-CAPL_API void capl_source_characters(const capl_source *source, char characters[256]);
+/* Every character of the labels that were given, sorted by code point, "" = there is none. *characters: caller frees
+** with free(). ENOMEM. */
+CAPL_API capl_status capl_source_characters(const capl_source *source, char **characters);
 /* Holds the labels of a source of files that was opened without a charset against one. Not while a loader runs; parts
 ** of the source that were made before stay as they are. ESTATE for other sources; EVALUE as opening. */
 CAPL_API capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length);
@@ -222,7 +224,8 @@ typedef struct {
   const int32_t *labels;       /* (N,T) */
   int length;                  /* T, 0 = no labels */
   int classes;                 /* labels are -1..classes - 1; 0 = any from -1 on */
-  const char *charset;         /* that they spell texts of; NULL = none */
+  const char *charset;         /* that they spell texts of; NULL = none, or: */
+  const capl_vocab *names;     /* of the classes; NULL = they have none */
   int n_fields;
   capl_field field[CAPL_FIELDS_MAX];
   const void *values[CAPL_FIELDS_MAX]; /* (N,…) each */

@@ -102,7 +102,7 @@ CAPL_API const capl_captcha *capl_captcha_member(const capl_captcha *gen, uint64
                                                  const capl_difficulty *difficulty);
 /* px that images may have: ascending, at most CAPL_LABEL_MAX. Returns how many. */
 CAPL_API int capl_captcha_widths(const capl_captcha *gen, int widths[CAPL_LABEL_MAX]);
-/* Spells labels out into text (capl_captcha_length(gen) + 1 bytes); returns the number of characters. */
+/* Spells labels out into text (CAPL_LABEL_ROOM bytes); returns the number of characters. */
 CAPL_API int capl_captcha_text(const capl_captcha *gen, const int32_t *labels, char *text);
 
 CAPL_API int capl_captcha_width(const capl_captcha *gen); /* px of the widest image */
@@ -110,6 +110,7 @@ CAPL_API int capl_captcha_height(const capl_captcha *gen);
 CAPL_API int capl_captcha_length(const capl_captcha *gen);   /* T, characters of the longest text */
 CAPL_API int capl_captcha_shortest(const capl_captcha *gen); /* characters of the shortest */
 CAPL_API const char *capl_captcha_charset(const capl_captcha *gen); /* expanded; borrowed from gen */
+CAPL_API const capl_vocab *capl_captcha_vocab(const capl_captcha *gen); /* the same; borrowed likewise */
 /* Path of the i-th font in use, NULL past the last; borrowed from gen. */
 CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 

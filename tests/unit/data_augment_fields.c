@@ -250,7 +250,8 @@ static void mixed_masks_stay_one_mask(void **state)
 static void flips_and_mixing_need_a_source_that_can_tell(void **state)
 {
   (void)state;
-  capl_source text = {.width = W, .height = H, .channels = 1, .length = 4, .charset = "0123456789"};
+  capl_source text = {.width = W, .height = H, .channels = 1, .length = 4};
+  assert_ok(capl_vocab_charset("0-9", &text.vocab));
   capl_source masks = {.width = W, .height = H, .channels = 1, .n_fields = 1, .field = {fields[0]}};
   capl_source points = {.width = W, .height = H, .channels = 1, .n_fields = 1, .field = {fields[1]}};
   capl_source bare = {.width = W, .height = H, .channels = 1}, wide = {.width = 16001, .height = H, .channels = 1},
@@ -279,6 +280,7 @@ static void flips_and_mixing_need_a_source_that_can_tell(void **state)
                "augment: perspective and elastic work on images of up to 16000 px; these have 16001 x 90");
   assert_fails(capl_augment_check_source(&elastic, &numbers), CAPL_EVALUE,
                "augment changes images, and the source has none");
+  capl_vocab_unref(text.vocab);
 }
 
 int main(void)

@@ -1,4 +1,4 @@
-/* data_captcha.c -- tests of the charset and of the captcha generator.
+/* data_captcha.c -- tests of the captcha generator.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -17,33 +17,6 @@ static capl_captcha *make(const char *preset)
   capl_captcha *gen;
   assert_ok(capl_captcha_new(preset, NULL, &gen));
   return gen;
-}
-
-/* ---- charset --------------------------------------------------------------------------------- */
-
-static void a_charset_expands_its_ranges_in_order(void **state)
-{
-  (void)state;
-  char out[CAPL_CHARSET_MAX + 1];
-  assert_ok(capl_charset_expand("0-3xA-C", out));
-  assert_string_equal(out, "0123xABC");
-  assert_ok(capl_charset_expand("-a", out));
-  assert_string_equal(out, "-a");
-  assert_ok(capl_charset_expand("a-", out));
-  assert_string_equal(out, "a-");
-  assert_ok(capl_charset_expand("!-~", out));
-  assert_int_equal(strlen(out), CAPL_CHARSET_MAX);
-}
-
-static void a_charset_says_what_is_wrong_with_it(void **state)
-{
-  (void)state;
-  char out[CAPL_CHARSET_MAX + 1];
-  assert_fails(capl_charset_expand("", out), CAPL_EVALUE, "the charset is empty");
-  assert_fails(capl_charset_expand("9-0", out), CAPL_EVALUE, "charset \"9-0\": the range 9-0 runs backwards");
-  assert_fails(capl_charset_expand("0-9A7", out), CAPL_EVALUE, "charset \"0-9A7\" holds '7' twice");
-  assert_fails(capl_charset_expand("a b", out), CAPL_EVALUE,
-               "charset \"a b\" holds byte 0x20; classes are printable ASCII characters other than space");
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -363,8 +336,6 @@ static void saving_names_what_it_cannot_do(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(a_charset_expands_its_ranges_in_order),
-    cmocka_unit_test(a_charset_says_what_is_wrong_with_it),
     cmocka_unit_test(an_unknown_preset_lists_the_known_ones),
     cmocka_unit_test(a_missing_font_names_its_path_and_the_package),
     cmocka_unit_test(a_file_that_is_no_font_is_refused),

@@ -27,10 +27,11 @@ static void every_value_arrives(void **state)
   assert_int_equal(m.channels, 3);
   assert_int_equal(m.length, 4);
   assert_int_equal(m.classes, 4);
-  assert_string_equal(m.charset, "AB-Z"); /* no range: a model file is not a recipe */
+  assert_string_equal(capl_vocab_text(m.vocab), "AB-Z"); /* no range: a model file is not a recipe */
   assert_int_equal(m.conversion.norm, CAPL_NORM_MEAN_STD);
   assert_float_equal(m.conversion.mean[2], 0.3, 1e-6);
   assert_float_equal(m.conversion.std[2], 0.1, 1e-6);
+  meta_fini(&m);
 }
 
 /* sound with `from` replaced by `to`. */
@@ -55,9 +56,9 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
     {"\"width\": 160", "\"width\": 1e30", "m: width is a whole number from 1 to 16384, not 1e+30"},
     {"\"height\": 60", "\"height\": 0.5", "m: height is a whole number from 1 to 16384, not 0.5"},
     {"\"channels\": 3", "\"channels\": 2", "m: channels is 1 or 3, not 2"},
-    {"\"AB-Z\"", "\"ABA\"", "m: charset is 1 to 94 different printable characters, not \"ABA\""},
-    {"\"AB-Z\"", "\"\"", "m: charset is 1 to 94 different printable characters, not \"\""},
-    {"\"AB-Z\"", "[\"A\"]", "m: charset is 1 to 94 different printable characters, not a list"},
+    {"\"AB-Z\"", "\"ABA\"", "m: charset is 1 to 65536 different visible characters, not \"ABA\""},
+    {"\"AB-Z\"", "\"\"", "m: charset is 1 to 65536 different visible characters, not \"\""},
+    {"\"AB-Z\"", "[\"A\"]", "m: charset is 1 to 65536 different visible characters, not a list"},
     {"\"argmax\"", "\"beam\"", "m: decoding is \"argmax\" or \"ctc\", not \"beam\""},
     {"\"argmax\"", "\"ctc\"", "m: blank is 4, the class after the 4 characters of the charset, not missing"},
     {"\"length\"", "\"widths\": [], \"length\"",

@@ -218,7 +218,7 @@ static int captcha_draw(lua_State *L)
   if (channels != 1 && channels != 3)
     return bind_arg_error(L, 4, "1 or 3 channels, got %lld", (long long)channels);
   int32_t labels[CAPL_LABEL_MAX];
-  char text[CAPL_LABEL_MAX + 1] = "";
+  char text[CAPL_LABEL_ROOM] = "";
   OWNED *t = NULL;
   void *data;
   int width = data_synth(L)->captcha_width(data_synth(L)->captcha_member(gen, seed, index, NULL));

@@ -168,9 +168,10 @@ static int data_one_hot(lua_State *L)
 /* data.charset(spec) -> expanded: "0-9A-F" -> "0123456789ABCDEF" */
 static int data_charset(lua_State *L)
 {
-  char expanded[CAPL_CHARSET_MAX + 1];
-  bind_check(L, capl_charset_expand(bind_check_string(L, 1), expanded), NULL);
-  lua_pushstring(L, expanded);
+  capl_vocab *vocab;
+  bind_check(L, capl_vocab_charset(bind_check_string(L, 1), &vocab), NULL);
+  lua_pushstring(L, capl_vocab_text(vocab));
+  capl_vocab_unref(vocab);
   return 1;
 }
 

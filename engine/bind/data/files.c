@@ -36,12 +36,14 @@ static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER ca
   {"length", BIND_WHOLE(T, m length), .max = CAPL_LABEL_MAX},     \
   {"length_min", BIND_WHOLE(T, m length_min), .max = CAPL_LABEL_MAX}, \
   {"variable", BIND_BOOL(T, m variable)},                         \
-  {"case", BIND_WORD(T, m letters), .words = cases},              \
+  {"case", BIND_WORD(T, m folding.letters), .words = cases},      \
+  {"fold_width", BIND_BOOL(T, m folding.width)},                  \
   {"resize", BIND_BOOL(T, m resize)},                             \
   {"widths", BIND_OTHER},                                         \
   {"width_step", BIND_WHOLE(T, m width_step), .max = 1024}
 
-/* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, resize}) */
+/* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, fold_width,
+** resize}) */
 static int data_folder_source(lua_State *L)
 {
   static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_folder_options, ), BIND_END};
@@ -172,11 +174,13 @@ static int source_label_error(lua_State *L)
   return 1;
 }
 
-/* source:characters() -> every character of its labels, sorted */
+static void release_text(char **text) { free(*text); }
+
+/* source:characters() -> every character of its labels, sorted by code point */
 static int source_characters(lua_State *L)
 {
-  char characters[256];
-  capl_source_characters(data_check_box(L, 1, SOURCE_TYPE), characters);
+  __attribute__((cleanup(release_text))) char *characters = NULL;
+  bind_check(L, capl_source_characters(data_check_box(L, 1, SOURCE_TYPE), &characters), NULL);
   return lua_pushstring(L, characters), 1;
 }
 
