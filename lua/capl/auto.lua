@@ -1,4 +1,4 @@
--- auto.lua: what "auto" means for the settings the program knows, and whether an explicit value can be in force.
+-- auto.lua: what "auto" means for the settings the program knows, and whether an explicit value can take effect.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 

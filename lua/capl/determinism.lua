@@ -38,7 +38,7 @@ function determinism.deterministic(on)
 end
 
 --- Whether the first call of a shape times its candidates: true, false, "auto" (on a GPU unless deterministic).
--- -> value in force, why; set if given
+-- -> value in effect, why; set if given
 function determinism.autotune(value)
   if value ~= nil then
     check_both(deterministic, value)

@@ -100,7 +100,7 @@ capl.memory = core.memory
 capl.memory_reset_peak = core.memory_reset_peak
 --- capl.memory_limit(bytes[, device]): tensors beyond it raise a "nomem" error; 0 = no limit.
 capl.memory_limit = core.memory_limit
---- capl.counters() -> how often each feature was in force: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
+--- capl.counters() -> how often each feature was active: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
 --- capl.own_kernels() -> {conv2d_grad_w = {own = 1, total = 7}, …}: different products that ran on a GPU, and how many
 -- of them on slow own kernels, for want of an engine of cuDNN or an algorithm of cuBLASLt; {} on other devices

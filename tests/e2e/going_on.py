@@ -162,10 +162,17 @@ def overrides():
     check(child.wait(timeout=40) == 0, "the run ends well", seen)
     for said in wishes.values():
         check(said in seen, f"it says: {said}", seen)
-    with open(f"{RUN}/journal.jsonl", encoding="utf-8") as file:
+    with open(f"{RUN}/overrides.jsonl", encoding="utf-8") as file:
         entries = [json.loads(line) for line in file]
-    check([entry["changes"] for entry in entries] == [{"lr": 0.001, "save": True}, {"stop": True}], "the journal has what holds", str(entries))
+    check([entry["changes"] for entry in entries] == [{"lr": 0.001, "save": True}, {"stop": True}], "overrides.jsonl has what holds", str(entries))
     check(len(os.listdir(f"{RUN}/checkpoints")) == 2 and read_json(f"{RUN}/result.json")["ended"] == "stopped", "it saved, and stopped")
+    os.rename(f"{RUN}/overrides.jsonl", f"{RUN}/journal.jsonl") # its name in runs of older versions
+    put("{\"lr\": 0.002, \"stop\": true}")
+    status, out, err = capl("small.lua", f"--resume={RUN}", "--steps=10000000", "--inexact")
+    with open(f"{RUN}/journal.jsonl", encoding="utf-8") as file:
+        changes = [json.loads(line)["changes"] for line in file]
+    check(status == 0 and len(changes) == 3 and changes[2] == {"lr": 0.002, "stop": True} and not os.path.exists(f"{RUN}/overrides.jsonl"),
+          "a run of an older version goes on with its file", f"{changes}\n{out}{err}")
 
 
 def unfrozen_between():

@@ -36,15 +36,15 @@ def train(isa):
     return losses, chars
 
 
-def in_force(isa):
+def in_effect(isa):
     status, out, err = capl("info", env={"CAPL_ASSUME": f"isa={isa}"})
-    check(status == 0 and f"{isa}" in out.split("devices")[1].split("kernels")[0], f"{isa} is in force when asked for", out + err)
+    check(status == 0 and f"{isa}" in out.split("devices")[1].split("kernels")[0], f"{isa} is in effect when asked for", out + err)
 
 
 def main():
     isas = best_here()
     for isa in isas:
-        in_force(isa)
+        in_effect(isa)
     expected, chars = train(isas[0])
     check(expected[max(expected)] < expected[min(expected)] - 0.5, "the loss falls", str(expected))
     for isa in isas[1:]:

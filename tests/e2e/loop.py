@@ -89,7 +89,7 @@ def says_what_it_does(text):
         check(re.search("^" + line, text, re.M), "says: " + line, text)
 
 
-def settings_in_force():
+def settings_in_effect():
     """What the header says is in settings.json, with where it came from."""
     with open("runs/loop/settings.json", encoding="utf-8") as file:
         found = json.load(file)
@@ -104,7 +104,7 @@ def settings_in_force():
 
 def goes_on_to_the_bit():
     says_what_it_does(run("--steps=24"))
-    settings_in_force()
+    settings_in_effect()
     run("--steps=12")
     resumed = run("--resume=runs/loop-2", "--steps=24")
     check("resumed:" in resumed, "the shorter run goes on", resumed)

@@ -79,7 +79,7 @@ def damaged_lines():
     odd = {**row, "loss": [[]], "images": {}, "val_exact": "x", "event": 5}
     fresh()
     write("metrics.jsonl", b"\n".join([json.dumps(odd).encode(), b"[1, 2]", b"\xff\xfe", b'{"loss": 1, "step": null}', *lines]))
-    write("journal.jsonl", b'{"a":' * 10000 + b"1" + b"}" * 10000)
+    write("overrides.jsonl", b'{"a":' * 10000 + b"1" + b"}" * 10000)
     read_at_once("small.lua", f"--resume={RUN}", "--steps=11")
 
 

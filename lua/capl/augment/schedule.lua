@@ -18,7 +18,7 @@ Schedule.__index = Schedule
 --- How training images are changed and how hard they are made, stage by stage; goes to data.loader as its augment.
 -- in   list of stages. The first begins with the run. Each later one says from = {epoch = n} (counted from 1), {step =
 --      n} (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's metrics
---      on val, or those given to schedule:report, get there, while the stage before is in force.
+--      on val, or those given to schedule:report, get there, while the stage before is in effect.
 --      augment = {rotate = …} | "preset" | false; difficulty of data.captcha's images = {length = n | {lo, hi}, charset
 --      = share of the letters, noise = 0..1, warp = 0..1} | false (all of it). What a stage leaves out stays as it was;
 --      name = "…" for reports. ramp = {epochs = n | steps = n, shape = "linear" | "cosine"}: every range goes there
@@ -69,7 +69,7 @@ local function is_met(stage, value)
   return value <= stage.below
 end
 
--- The stage after the one in force, if it waits for a metric.
+-- The stage after the one in effect, if it waits for a metric.
 function Schedule:waiting()
   local _, now = attached(self):step()
   local stage = self.stages[now + 1]

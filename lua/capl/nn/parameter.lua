@@ -25,7 +25,7 @@ function parameter.constant(n, value) return core.full({n}, value):requires_grad
 local init = {}
 local written = setmetatable({}, {__mode = "k"}) -- tensor -> list of {how =, where = recipe line}
 
--- Notes who fills a tensor: of several, the last one is in force.
+-- Notes who fills a tensor: of several, the last one is in effect.
 local function note(tensor, how)
   if not core.is_tensor(tensor) then return tensor end
   written[tensor] = written[tensor] or {}

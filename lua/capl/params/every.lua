@@ -87,7 +87,7 @@ local function apply_dry_run(value)
   return value, nil, not value
 end
 
---- key, default, doc for --help, apply(value) -> value in force, why if it was chosen, whether the header may leave it
+--- key, default, doc for --help, apply(value) -> value in effect, why if it was chosen, whether the header may leave it
 -- out;
 --- from_text(text or true) where a flag may be of another type; taken: whoever uses the value marks it as read
 return {

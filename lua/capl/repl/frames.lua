@@ -14,7 +14,7 @@ local frames = {}
 local Kept = {}
 Kept.__index = Kept
 
--- The last of that name is the one in force.
+-- The last of that name is the one in effect.
 local function place(self, name)
   for i = self.n, 1, -1 do
     if self.list[i] == name then return i end

@@ -10,7 +10,7 @@ local scope = {
   own = {}, -- names of the prompt itself, behind all others
 }
 
-local frame -- the one whose names are in force
+local frame -- the one whose names are in effect
 
 local function lookup(_, name)
   if type(name) == "string" then
@@ -34,7 +34,7 @@ local names = setmetatable({}, {__index = lookup, __newindex = assign, __metatab
 --- A name of the prompt's own.
 function scope.add(name, value) scope.own[name] = value end
 
---- Lets the names of a frame be in force; nil: of none.
+--- Lets the names of a frame be in effect; nil: of none.
 function scope.use(of) frame = of end
 
 --- The environment in which a line is loaded.
@@ -51,7 +51,7 @@ function scope.get(name)
   return value
 end
 
---- Calls each(name, value) for all names of the frame in force, and of the prompt's own beside it.
+--- Calls each(name, value) for all names of the frame in effect, and of the prompt's own beside it.
 function scope.each(each)
   if not frame then return end
   for name, value in pairs(scope.own) do each(name, value) end

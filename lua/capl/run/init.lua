@@ -1,4 +1,4 @@
--- run: a run of a recipe: its settings, loaders and model, what it asked for and what was really in force.
+-- run: a run of a recipe: its settings, loaders and model, what it asked for and what was really active.
 --
 -- The program makes it (cli/init.lua) and hands it to the commands and to train; optimizers and loaders report to it
 -- what they do by the methods of observer.lua. docs/contract.md states when a step and an epoch end.
@@ -24,11 +24,11 @@ local Observer = getmetatable(observer)
 
 -- Fields besides those of an observer. Unset: recipe (its path), text (of it), final_line and final_values (the last
 -- line, for people and for programs), path (of the folder, once it is made), ranks_word (--ranks=N as it was said),
--- kept (the model file to use), in_force ({loop, optimizers}: what train.fit uses, for settings.json), before_batch
--- (function(): called before the recipe gets its first batches), ranks (metrics of each rank, at the end), preset (its
--- name), measured (metrics that are not in the last line), inspect (function(keys, read): capl.params passes it the
--- settings and ends), metrics (names of what an evaluation on val counts, in a check), fitting (options of train.fit),
--- checkpoint (the train.Checkpoint of a custom loop).
+-- kept (the model file to use), active_settings ({loop, optimizers}: what train.fit uses, for settings.json),
+-- before_batch (function(): called before the recipe gets its first batches), ranks (metrics of each rank, at the end),
+-- preset (its name), measured (metrics that are not in the last line), inspect (function(keys, read): capl.params
+-- passes it the settings and ends), metrics (names of what an evaluation on val counts, in a check), fitting (options
+-- of train.fit), checkpoint (the train.Checkpoint of a custom loop).
 local defaults = {
   help = false, -- capl.params prints its page and ends
   quiet = false, -- no header, progress or report
@@ -195,7 +195,7 @@ local function save_settings(self)
   local folder = self:folder()
   local out = {recipe = self.recipe, started = core.sys.date(), version = core.version(), settings = {},
     command = self:command(self.args),
-    loop = self.in_force and self.in_force.loop, optimizers = self.in_force and self.in_force.optimizers,
+    loop = (self.active_settings or {}).loop, optimizers = (self.active_settings or {}).optimizers,
     data = facts.data(self.loaders), model = facts.model(self.model), machine = facts.machine(),
     process = process.this()}
   for _, s in ipairs(self.settings) do

@@ -1,30 +1,36 @@
--- change_log.lua: runs/NAME/override.json, what a person wants changed in a running training, and journal.jsonl: what
--- was changed at which step, so that a run that goes on does the same again at the same steps.
+-- change_log.lua: runs/NAME/override.json contains changes to a running training; overrides.jsonl records each one with
+-- its step, so that a resumed run makes the same changes at the same steps.
 --
--- override.json is data: {"lr": 1e-4}. It says all that is to differ from the recipe; a key that is taken out, or the
--- file, means the recipe's own value again. A file that cannot be read changes nothing.
--- A line of the journal is on the disk before its change holds.
+-- override.json is data: {"lr": 1e-4}. It lists everything that differs from the recipe. A key that is removed, or a
+-- removed file, restores the recipe's value. A file that cannot be read changes nothing.
+-- A line of overrides.jsonl is on the disk before its change takes effect.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local sync = require "dist.sync"
 local lines = require "train.lines"
 
-local Journal = {}
-Journal.__index = Journal
+local Log = {}
+Log.__index = Log
 
-local LOOK_SECONDS = 0.25 -- between two looks at the file
+local POLL_SECONDS = 0.25 -- between two polls of the file
 local MOST = 1e6 -- bytes that it may have
+
+-- A run of an older version keeps the file that it began.
+local function path_in(folder)
+  local old = folder .. "/journal.jsonl"
+  return core.sys.kind(old) == "file" and old or folder .. "/overrides.jsonl"
+end
 
 --- folder: of the run.
 local function new(folder)
   return setmetatable({
-    override = folder .. "/override.json", path = folder .. "/journal.jsonl", entries = {}, done = 0, next_look = 0,
-  }, Journal)
+    override = folder .. "/override.json", path = path_in(folder), entries = {}, done = 0, next_poll = 0,
+  }, Log)
 end
 
---- Goes on behind the first `done` lines of the journal; the others come at their steps again.
-function Journal:go_on(done)
+--- Continues after the first `done` lines of the log; the others apply again at their steps.
+function Log:continue_from(done)
   local all = lines.read(self.path)
   if all then lines.cut(self.path, math.huge) end -- half a line of a machine that went down
   self.entries, self.done = all or {}, math.min(done, all and #all or 0)
@@ -32,9 +38,8 @@ function Journal:go_on(done)
   self.hash = last and last.sha256
 end
 
---- Changes that the journal has for this step or an earlier one, and that have not been made yet; nil when there is
--- none.
-function Journal:replay(step)
+--- Changes that the log has for this step or an earlier one and that are not applied yet; nil when there is none.
+function Log:replay(step)
   local entry = self.entries[self.done + 1]
   if not entry or entry.step > step then return nil end
   self.done = self.done + 1
@@ -58,7 +63,7 @@ end
 
 -- {text =} when it is another one than before, {gone = true} when the file went away, {why =} when it cannot be read;
 -- nil: as before.
-function Journal:read()
+function Log:read()
   local stamp, why = attempt(core.sys.stamp, self.override)
   stamp = stamp or why or "none"
   if stamp == self.stamp then return nil end
@@ -72,27 +77,26 @@ function Journal:read()
   return text and {text = text} or {gone = true}
 end
 
-function Journal:look_alone()
+function Log:poll_alone()
   local now = core.clock()
-  if now < self.next_look then return nil end
-  self.next_look = now + LOOK_SECONDS
+  if now < self.next_poll then return nil end
+  self.next_poll = now + POLL_SECONDS
   return self:read()
 end
 
--- Rank 0 looks, all hear of it at the same step.
-function Journal:look_together()
-  if self.looked and not sync.met() then return nil end
-  self.looked = true
+-- Rank 0 reads, all ranks receive the result at the same step.
+function Log:poll_together()
+  if self.polled and not sync.met() then return nil end
+  self.polled = true
   return sync.of_main(function() return self:read() end)
 end
 
---- What the file newly says, at most four times a second; nil: nothing new. Nothing new is looked at while old lines
--- wait.
+--- The new content of the file, polled at most four times a second; nil: nothing new. No poll while old lines wait.
 -- out  table of changes; nil and a sentence when it cannot be read, or is no JSON object
-function Journal:look()
+function Log:poll()
   if self.done < #self.entries then return nil end
   local seen
-  if sync.world() then seen = self:look_together() else seen = self:look_alone() end
+  if sync.world() then seen = self:poll_together() else seen = self:poll_alone() end
   if not seen then return nil end
   if seen.why then return nil, "nothing changes: " .. seen.why end
   if seen.gone then return {} end
@@ -101,9 +105,9 @@ function Journal:look()
   return nil, ("%s is no JSON object, so nothing changes"):format(self.override)
 end
 
---- Writes down that changes hold from this step on.
+--- Records that changes apply from this step on.
 -- errs io: then they must not be made
-function Journal:note(step, changes)
+function Log:record(step, changes)
   local entry = {step = step, at = core.sys.date(), changes = changes, sha256 = self.hash}
   sync.by_main("writes down what changes", function()
     local done, why = core.sys.append(self.path, core.json_encode(entry) .. "\n", true)

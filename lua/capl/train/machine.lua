@@ -7,7 +7,7 @@ local monitor = require "train.callbacks.monitor"
 
 local machine = {}
 
--- A setting that was asked for has to show that it was in force.
+-- A setting that was asked for has to show that it was active.
 local function add_feature(run, every, origin)
   if origin ~= "flag" and not origin:match("^preset") then return end
   run:add_feature{name = ("monitor_every = %g"):format(every), what = "readings of the machine", count = function()

@@ -23,7 +23,7 @@ local callbacks = {}
 
 local list = {
   require "train.callbacks.time", -- the first: its clock ends a step before others work on it
-  require "train.callbacks.in_force", -- its lines come before those of others
+  require "train.callbacks.active_settings", -- its lines come before those of others
   require "train.callbacks.weights", -- before all that copy the model
   require "train.callbacks.limit",
   require "train.callbacks.overfit",

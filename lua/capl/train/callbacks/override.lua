@@ -117,8 +117,8 @@ local function apply(self, changes)
   self.now = changes
 end
 
--- Wishes that are fulfilled once, and not again when the run goes on.
-local function fulfil(self, changes)
+-- Requests that apply once, and not again in a resumed run.
+local function apply_once(self, changes)
   if changes.save then self.save_wanted = true end
   if changes.stop then self.fit:stop("stopped", "stopped by override.json") end
 end
@@ -131,31 +131,31 @@ end
 local function make(self, changes, again)
   apply(self, changes)
   self.counter.n = self.counter.n + 1
-  note(self, text_of(changes) .. (again and "(from journal.jsonl)" or ""))
+  note(self, text_of(changes) .. (again and "(from overrides.jsonl)" or ""))
 end
 
--- A new wish: written down first, so that a run that is killed here does it again.
-local function wish(self, changes)
+-- A new request: recorded first, so that a run that is killed here repeats it.
+local function request(self, changes)
   local why = problem(self, changes)
   if why then return note(self, "nothing changes: " .. why) end
-  local noted, err = pcall(self.journal.note, self.journal, self.fit.step, changes)
+  local noted, err = pcall(self.log.record, self.log, self.fit.step, changes)
   if not noted then return note(self, "nothing changes: " .. (core.is_error(err) and err.message or tostring(err))) end
   make(self, changes)
-  fulfil(self, changes)
+  apply_once(self, changes)
 end
 
 -- Everything that is due after this step.
 local function settle(self)
-  for changes in function() return self.journal:replay(self.fit.step) end do make(self, changes, true) end
-  local changes, why = self.journal:look()
-  if changes then wish(self, changes) end
+  for changes in function() return self.log:replay(self.fit.step) end do make(self, changes, true) end
+  local changes, why = self.log:poll()
+  if changes then request(self, changes) end
   if why then note(self, why) end
 end
 
 local function new(fit)
   local run = fit.run
   if run.mode ~= "run" or fit.o.override == false then return nil end
-  local self = setmetatable({fit = fit, journal = change_log.new(run:folder()), now = {}, counter = {n = 0}}, Override)
+  local self = setmetatable({fit = fit, log = change_log.new(run:folder()), now = {}, counter = {n = 0}}, Override)
   self.own = {rates = rates_of(fit), log_every = fit.o.log_every, eval_every = fit.o.eval_every}
   return self
 end
@@ -163,7 +163,7 @@ end
 function Override:begin()
   self.own.rates = self.own.rates or rates_of(self.fit)
   if self.saved then
-    self.journal:go_on(self.saved.done)
+    self.log:continue_from(self.saved.done)
     apply(self, self.saved.now)
   end
   settle(self)
@@ -177,7 +177,7 @@ function Override:set_lr(value)
   for key, old in pairs(self.now) do changes[key] = old end
   changes.lr, changes.lr_scale, changes.stop, changes.save = nil, nil, nil, nil
   if value ~= "recipe" then changes.lr = value end
-  wish(self, changes)
+  request(self, changes)
 end
 
 --- Whether somebody asked for a checkpoint since the last call.
@@ -189,7 +189,7 @@ end
 
 function Override:finish(result) result.overrides = self.counter.n > 0 and self.counter.n or nil end
 
-function Override:state() return {now = self.now, done = self.journal.done, count = self.counter.n} end
+function Override:state() return {now = self.now, done = self.log.done, count = self.counter.n} end
 
 function Override:set_state(state)
   self.saved = state

@@ -1,5 +1,5 @@
--- in_force.lua: the first lines of a run's header: what train.fit and its optimizers really use, and where each value
--- came from: recipe, default or auto.
+-- active_settings.lua: the first lines of a run's header: what train.fit and its optimizers really use, and where each
+-- value came from: recipe, default or auto.
 --
 -- The settings of a recipe are printed by run/init.lua; these are the ones a recipe says in train.fit{…}, or leaves to
 -- capl.
@@ -11,7 +11,7 @@ local precision = require "precision"
 local schedule = require "optim.schedule"
 local span = require "train.span"
 
-local in_force = {}
+local active = {}
 
 local objects = {model = true, train = true, val = true, test = true, loss = true, optimizer = true, input = true}
 local DEEPEST = 4 -- tables in each other; what lies deeper is named by its type
@@ -87,7 +87,7 @@ end
 
 --- The keys of train.fit: list of {key, value, origin, why} in the order of `keys`; a key that is off has the value
 -- false. keys: the spec of its options; given: the recipe's table; o: the options as they were settled
-function in_force.loop(run, keys, given, o)
+function active.loop(run, keys, given, o)
   local out = {}
   for _, entry in ipairs(keys) do
     local key = entry[1]
@@ -121,7 +121,7 @@ local function usual_of(opt, key)
 end
 
 --- The options of optimizers but for their rates, which the plan contains: list of {name, options = as of loop}.
-function in_force.optimizers(optimizer)
+function active.optimizers(optimizer)
   local out = {}
   for i, opt in ipairs(optimizer.optimizers or {optimizer}) do
     local options = {}
@@ -165,9 +165,9 @@ local function origins_of(list)
   return out
 end
 
---- Lines for the header of a run. name: what the settings belong to; list: as of in_force.loop
-function in_force.lines(name, list)
-  check.arg(2, "in_force.lines", "table", list)
+--- Lines for the header of a run. name: what the settings belong to; list: as of active.loop
+function active.lines(name, list)
+  check.arg(2, "active.lines", "table", list)
   local out = {}
   for _, origin in ipairs(origins_of(list)) do
     local text = words(list, origin)
@@ -177,7 +177,7 @@ function in_force.lines(name, list)
 end
 
 --- The same as settings.json holds them: {key = {value, origin, why}}
-function in_force.by_key(list)
+function active.by_key(list)
   local out = {}
   for _, s in ipairs(list) do out[s.key] = {value = s.value, origin = s.origin, why = s.why} end
   return out
@@ -196,14 +196,14 @@ end
 -- What settings.json keeps of it is written with the first step.
 function Callback:lines()
   local run, o = self.fit.run, self.fit.o
-  local loop, optimizers = in_force.loop(run, o.keys, o.given, o), in_force.optimizers(self.fit.optimizer)
-  local lines = in_force.lines("train.fit", loop)
-  run.in_force = {loop = in_force.by_key(loop), optimizers = {}}
+  local loop, optimizers = active.loop(run, o.keys, o.given, o), active.optimizers(self.fit.optimizer)
+  local lines = active.lines("train.fit", loop)
+  run.active_settings = {loop = active.by_key(loop), optimizers = {}}
   for i, opt in ipairs(optimizers) do
-    run.in_force.optimizers[i] = {name = opt.name, options = in_force.by_key(opt.options)}
-    for _, line in ipairs(in_force.lines(opt.name, opt.options)) do lines[#lines + 1] = line end
+    run.active_settings.optimizers[i] = {name = opt.name, options = active.by_key(opt.options)}
+    for _, line in ipairs(active.lines(opt.name, opt.options)) do lines[#lines + 1] = line end
   end
   return lines
 end
 
-return {name = "in_force", new = new}
+return {name = "active_settings", new = new}
