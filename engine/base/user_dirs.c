@@ -35,7 +35,7 @@ const char *capl_home(void)
   return home ? home : capl_home_listed();
 }
 
-bool capl_place(const char *variable, const char *otherwise, const char *name, char *path, size_t room)
+bool capl_user_path(const char *variable, const char *otherwise, const char *name, char *path, size_t room)
 {
   const char *named = getenv(variable), *home = capl_home(), *slash = *name ? "/" : "";
   int n = -1;
@@ -44,7 +44,7 @@ bool capl_place(const char *variable, const char *otherwise, const char *name, c
   return n > 0 && (size_t)n < room;
 }
 
-void capl_place_make_above(const char *path)
+void capl_make_parent_dirs(const char *path)
 {
   char part[PATH_MAX];
   for (const char *slash = strchr(path + 1, '/'); slash && slash - path < PATH_MAX; slash = strchr(slash + 1, '/')) {
@@ -55,7 +55,7 @@ void capl_place_make_above(const char *path)
   }
 }
 
-int capl_file_anew(const char *path)
+int capl_file_create_new(const char *path)
 {
   unlink(path);
   return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -20,14 +20,14 @@ CAPL_API const char *capl_home(void);
 /* $variable/capl/name, as of "XDG_CACHE_HOME"; where the variable names no folder, HOME/otherwise/capl/name, as of
 ** ".cache". A relative path is no place, says the XDG specification. name "": the folder of capl itself. -> false:
 ** there is no place, or its path has room or more bytes. */
-CAPL_API bool capl_place(const char *variable, const char *otherwise, const char *name, char *path, size_t room);
+CAPL_API bool capl_user_path(const char *variable, const char *otherwise, const char *name, char *path, size_t room);
 
 /* Makes the folders in which path lies, for this user alone; most are there as a rule. What cannot be made is found out
 ** by whoever uses it. */
-CAPL_API void capl_place_make_above(const char *path);
+CAPL_API void capl_make_parent_dirs(const char *path);
 
 /* Makes a file anew for writing: what has that name goes, and where it is a link nobody follows it. -> a descriptor; -1
 ** and errno. */
-CAPL_API int capl_file_anew(const char *path);
+CAPL_API int capl_file_create_new(const char *path);
 
 #endif

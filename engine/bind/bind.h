@@ -74,7 +74,7 @@ void capl_interrupt_request(void);
 void capl_interrupt_because(bool (*stands)(lua_State *L));
 bool capl_interrupt_pending(void);
 /* Whether an interrupt is in force; if so, its error is in the thread's record. */
-bool capl_interrupt_told(lua_State *L);
+bool capl_interrupt_reported(lua_State *L);
 void capl_interrupt_clear(void);
 
 /* lua_CFunction of the module capl.so. */

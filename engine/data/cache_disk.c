@@ -203,7 +203,7 @@ static bool refuse(const char *path, const char *what, int error, char *why, siz
 static bool folder_of(const char *dir, char *path, char *why, size_t room)
 {
   enum { ROOM = PATH_ROOM - 64 }; /* the file's name follows */
-  if (dir ? snprintf(path, ROOM, "%s", dir) < ROOM : capl_place("XDG_CACHE_HOME", ".cache", "data", path, ROOM))
+  if (dir ? snprintf(path, ROOM, "%s", dir) < ROOM : capl_user_path("XDG_CACHE_HOME", ".cache", "data", path, ROOM))
     return true;
   snprintf(why, room, "neither cache_dir, $XDG_CACHE_HOME nor $HOME names a folder for it");
   return false;
@@ -269,7 +269,7 @@ static bool make_new(disk_cache *c, char *why, size_t room)
   char temporary[PATH_ROOM + 32];
   bool named;
   snprintf(temporary, sizeof temporary, "%s.XXXXXX", c->path);
-  capl_place_make_above(c->path);
+  capl_make_parent_dirs(c->path);
   c->fd = open_temporary(temporary, &named);
   if (c->fd < 0) return refuse(c->path, "cannot be made", errno, why, room);
   int error = make_whole(c);

@@ -218,7 +218,7 @@ capl_status capl_png_write(const char *path, const uint8_t *pixels, int width, i
   char temporary[4096];
   int length = snprintf(temporary, sizeof temporary, "%s.tmp%d-%u", path, (int)getpid(), atomic_fetch_add(&serial, 1));
   if (length >= (int)sizeof temporary) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", path);
-  int fd = capl_file_anew(temporary);
+  int fd = capl_file_create_new(temporary);
   FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
   if (!file) return write_error(path);
   capl_status status = encode(file, path, pixels, width, height, channels);

@@ -81,7 +81,7 @@ capl_status file_begin(file_writer *w, const char *path)
   if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path)
     return CAPL_FAIL(CAPL_EIO, "the path %.40s… is too long", path);
   snprintf(w->temporary, sizeof w->temporary, "%s.tmp%ld", path, (long)getpid());
-  w->fd = capl_file_anew(w->temporary);
+  w->fd = capl_file_create_new(w->temporary);
   return w->fd < 0 ? io_fail("write", w->temporary) : CAPL_OK;
 }
 

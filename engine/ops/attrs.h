@@ -88,8 +88,8 @@ SAME_PLACE(max_pool2d, avg_pool2d_grad, ceil_mode);
 /* adaptive pools: output h,w; their gradients: H,W of x. */
 enum { ADAPTIVE_SIZE = AT(adaptive_avg_pool2d, output) };
 
-/* region_sums: attributes, and what is summed. */
-enum { REGION_ACTIVATION = AT(region_sums, activation), REGION_IGNORE = AT(region_sums, ignore_index) };
+/* dice_sums: attributes, and what is summed. */
+enum { REGION_ACTIVATION = AT(dice_sums, activation), REGION_IGNORE = AT(dice_sums, ignore_index) };
 enum { REGION_SHARED, REGION_PREDICTED, REGION_LABELLED, REGION_SUMS };
 
 /* Losses by element; smooth_l1 and sigmoid_focal have numbers beside the reduction. */

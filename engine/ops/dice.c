@@ -24,7 +24,7 @@ static capl_status check_regions(const capl_tensor *x, const capl_tensor *labels
                    capl_shape_describe(x->ndim, x->size, want, sizeof want));
 }
 
-static capl_status region_sums_shape(const capl_call *call, capl_out_spec *out)
+static capl_status dice_sums_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[0];
   CAPL_TRY(check_regions(x, call->in[1]));
@@ -32,7 +32,7 @@ static capl_status region_sums_shape(const capl_call *call, capl_out_spec *out)
   return CAPL_OK;
 }
 
-static capl_status region_sums_grad_shape(const capl_call *call, capl_out_spec *out)
+static capl_status dice_sums_grad_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[0], *dsums = call->in[2];
   char have[96];
@@ -44,23 +44,23 @@ static capl_status region_sums_grad_shape(const capl_call *call, capl_out_spec *
   return rule_like_first(call, out);
 }
 
-static capl_status region_sums_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+static capl_status dice_sums_rule(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   if (!node->needs[0]) return CAPL_OK;
-  return GRAD_CALL(CAPL_OP_region_sums_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
+  return GRAD_CALL(CAPL_OP_dice_sums_grad, node->attr, &dx[0], node->in[0], node->in[1], dy[0]);
 }
 
 
-const capl_op capl_op_region_sums = {
-  NAME_AND_ATTRS(region_sums),
+const capl_op capl_op_dice_sums = {
+  NAME_AND_ATTRS(dice_sums),
   .ins = "x, labels",
   .outs = "sums",
   .n_out = 1,
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = 3u,
-  .shape = region_sums_shape,
-  .grad = region_sums_rule,
+  .shape = dice_sums_shape,
+  .grad = dice_sums_rule,
   .doc = "Areas of regions: per image and class what prediction and labels share, what is predicted, what is "
          "labelled.\n"
          "x (N,R,K): scores of K classes at R places; labels (N,R) i32|i64 in 0..K-1 -> sums (N,3,K) f32: of p where "
@@ -73,12 +73,12 @@ const capl_op capl_op_region_sums = {
          "sums of such an image are NaN.",
 };
 
-const capl_op capl_op_region_sums_grad = {
-  NAME_AND_ATTRS(region_sums_grad),
+const capl_op capl_op_dice_sums_grad = {
+  NAME_AND_ATTRS(dice_sums_grad),
   .ins = "x, labels, dsums",
   .outs = "dx",
   .n_out = 1,
   .layout = CAPL_LAYOUT_ROW,
-  .shape = region_sums_grad_shape,
-  .doc = "The gradient of region_sums.\nx (N,R,K), labels (N,R), dsums (N,3,K) -> dx (N,R,K). Not differentiable.",
+  .shape = dice_sums_grad_shape,
+  .doc = "The gradient of dice_sums.\nx (N,R,K), labels (N,R), dsums (N,3,K) -> dx (N,R,K). Not differentiable.",
 };

@@ -25,15 +25,15 @@ static capl_tensor view_of(const capl_tensor *t, int ndim, const int64_t *size)
 }
 
 static void start_place(const capl_tensor *large, const capl_tensor *index, int ndim, const int64_t *size, int dim,
-                        take_place *out)
+                        index_position *out)
 {
-  *out = (take_place){.n = large->size[dim], .step = large->stride[dim], .skip = -1, .given = index,
+  *out = (index_position){.n = large->size[dim], .step = large->stride[dim], .skip = -1, .given = index,
                       .index = view_of(index, ndim, size), .base = view_of(large, ndim, size),
                       .order = view_of(index, ndim, size)};
   capl_strides_row(ndim, size, out->order.stride);
 }
 
-void take_place_each(const capl_tensor *large, const capl_tensor *index, int dim, take_place *out)
+void index_position_each(const capl_tensor *large, const capl_tensor *index, int dim, index_position *out)
 {
   start_place(large, index, index->ndim, index->size, dim, out);
   memcpy(out->index.stride, index->stride, sizeof index->stride);
@@ -41,7 +41,7 @@ void take_place_each(const capl_tensor *large, const capl_tensor *index, int dim
   out->base.stride[dim] = 0;
 }
 
-void take_place_slices(const capl_tensor *large, const capl_tensor *index, int dim, take_place *out)
+void index_position_slices(const capl_tensor *large, const capl_tensor *index, int dim, index_position *out)
 {
   int64_t size[CAPL_MAX_NDIM];
   memcpy(size, large->size, sizeof size);
@@ -52,7 +52,7 @@ void take_place_slices(const capl_tensor *large, const capl_tensor *index, int d
   out->base.stride[dim] = 0;
 }
 
-void take_place_rows(const capl_tensor *large, const capl_tensor *index, int64_t skip, take_place *out)
+void index_position_rows(const capl_tensor *large, const capl_tensor *index, int64_t skip, index_position *out)
 {
   int64_t size[CAPL_MAX_NDIM];
   memcpy(size, index->size, sizeof size);
@@ -87,7 +87,7 @@ static int64_t locate(const capl_tensor *t, int64_t i, char *text, size_t len)
   return at;
 }
 
-capl_status take_need_range(const take_place *p)
+capl_status index_need_range(const index_position *p)
 {
   char place[TEXT];
   int64_t numel = capl_tensor_numel(p->given);

@@ -17,17 +17,18 @@ typedef struct {
   int64_t n, step;   /* index i, 0 <= i < n, lies i * step elements further */
   int64_t skip;      /* this index takes part in nothing; -1 = none */
   const capl_tensor *given; /* the index as the caller gave it, for messages */
-} take_place;
+} index_position;
 
 /* gather, scatter: index has as many dims as the large tensor. */
-CAPL_API void take_place_each(const capl_tensor *large, const capl_tensor *index, int dim, take_place *out);
+CAPL_API void index_position_each(const capl_tensor *large, const capl_tensor *index, int dim, index_position *out);
 /* index_select: index (k), one for each slice of dim. */
-CAPL_API void take_place_slices(const capl_tensor *large, const capl_tensor *index, int dim, take_place *out);
+CAPL_API void index_position_slices(const capl_tensor *large, const capl_tensor *index, int dim, index_position *out);
 /* embedding: index of any shape, one for each row of large (V,D). */
-CAPL_API void take_place_rows(const capl_tensor *large, const capl_tensor *index, int64_t skip, take_place *out);
+CAPL_API void index_position_rows(const capl_tensor *large, const capl_tensor *index, int64_t skip,
+                                  index_position *out);
 
 /* EVALUE with the place of the first index that is outside 0..n-1; for memory the host can read. */
-CAPL_API capl_status take_need_range(const take_place *p);
+CAPL_API capl_status index_need_range(const index_position *p);
 
 /* Attributes. dim is 0-based, from the end where negative. */
 enum { TAKE_DIM = AT(gather, dim), TAKE_SIZE = AT(gather_grad, size), TAKE_VALUE = AT(scatter, value) };

@@ -160,9 +160,9 @@ static int sys_confine(lua_State *L)
   warm_up(L);
   give_own_figures();
   capl_policy_close();
-  bind_check(L, capl_wall_raise(), NULL);
+  bind_check(L, capl_sandbox_enable(), NULL);
   capl_bind_limit(L);
-  const capl_wall *w = capl_wall_state();
+  const capl_sandbox *w = capl_sandbox_state();
   if (!w->files || !w->calls) capl_bind_stop_compiler(L);
   return 0;
 }
@@ -202,7 +202,7 @@ static int sys_run_folder(lua_State *L)
 static int sys_walls(lua_State *L)
 {
   bool raised = capl_policy_is_closed();
-  capl_wall w = raised ? *capl_wall_state() : capl_wall_possible();
+  capl_sandbox w = raised ? *capl_sandbox_state() : capl_sandbox_possible();
   lua_newtable(L);
   lua_pushinteger(L, w.files);
   lua_setfield(L, -2, "files");

@@ -29,7 +29,7 @@ typedef struct {
   int ranks;               /* processes of this job, or those it would have: check */
   int rank;                /* which of them this is */
   const char *plan_reason; /* why a run that needs GPUs can only be planned here; NULL = it runs */
-  struct crew_hold *hold; /* shared likewise: that this job is held by somebody at a prompt; NULL = nobody looks */
+  struct time_hold *hold; /* shared likewise: that this job is held by somebody at a prompt; NULL = nobody looks */
   char *run_folder;    /* shared: CAPL_POLICY_PATH bytes for the folder that the worker has made for its run, "" =
                        ** none */
   atomic_bool *saving; /* shared by both processes: the worker was asked to end and is saving; NULL = nobody looks */

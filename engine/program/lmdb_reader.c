@@ -135,14 +135,14 @@ static void call_only_what_reading_takes(void)
   prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &(struct sock_fprog){N + 6, steps});
 }
 
-static void raise_walls(const char *path, bool folder)
+static void enable_sandbox(const char *path, bool folder)
 {
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return;
   see_only(path, folder);
   call_only_what_reading_takes();
 }
 #else
-static void raise_walls(const char *path, bool folder) { (void)path, (void)folder; }
+static void enable_sandbox(const char *path, bool folder) { (void)path, (void)folder; }
 #endif
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -239,7 +239,7 @@ int main(int argc, char **argv)
   snprintf(path, sizeof path, "%s%s", argv[1], S_ISDIR(st.st_mode) ? "/data.mdb" : "");
   if (stat(path, &data) != 0) return 2;
   confine((uint64_t)data.st_size);
-  raise_walls(argv[1], S_ISDIR(st.st_mode));
+  enable_sandbox(argv[1], S_ISDIR(st.st_mode));
   MDB_dbi records;
   MDB_txn *txn = open_database(argv[1], &st, (uint64_t)data.st_size, &records);
   uint32_t count = get_count(txn, records);

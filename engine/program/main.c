@@ -63,7 +63,7 @@ int main(int argc, char **argv)
   hold_standard_streams();
   signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is a write that fails, and that has a message */
   command_line c;
-  if (capl_assume_check() != CAPL_OK || capl_wall_check_assumed() != CAPL_OK) return print_error();
+  if (capl_assume_check() != CAPL_OK || capl_sandbox_check_assumed() != CAPL_OK) return print_error();
   int wrong = command_line_read(argc, argv, &c);
   if (wrong) return wrong;
   launch *l = &c.l;

@@ -197,7 +197,7 @@ static int sys_protect(lua_State *L)
 /* sys.stop(): goes on with the Ctrl-C that sys.protect has held. */
 static int sys_stop(lua_State *L)
 {
-  bind_frames_stop(L);
+  bind_locals_stop(L);
   capl_interrupt_request();
   return luaL_error(L, "stopped");
 }
@@ -320,7 +320,7 @@ static void add_sys(lua_State *L)
   lua_getfield(L, -1, "sys");
   luaL_setfuncs(L, functions, 0);
   capl_confine_add(L);
-  capl_frames_add(L);
+  capl_locals_add(L);
   capl_program_add(L);
   capl_attach_add(L);
   capl_profile_push(L);

@@ -49,7 +49,7 @@ enum {
 };
 enum { NET_TCP = 3, SCOPE_ABSTRACT = 1, SCOPE_SIGNAL = 2, SAME_PROCESS_FIXED = 1 << 1 };
 
-static capl_wall state = {.why = "nothing is confined"};
+static capl_sandbox state = {.why = "nothing is confined"};
 static int rules = -1; /* descriptor, while the wall is raised */
 
 static int version(void)
@@ -202,7 +202,7 @@ static capl_status guard_files(void)
   rules = (int)syscall(CREATE_RULESET, &wanted, size, 0);
   if (rules < 0) return CAPL_FAIL(CAPL_EINTERNAL, "no Landlock ruleset: %s", capl_errno_text(errno));
   allow_all();
-  capl_status status = calls_on_other_threads(restrict_this_thread);
+  capl_status status = run_on_other_threads(restrict_this_thread);
   if (status == CAPL_OK && !restrict_this_thread())
     status = CAPL_FAIL(CAPL_EIO, "Landlock: %s", capl_errno_text(errno));
   close(rules);
@@ -210,7 +210,7 @@ static capl_status guard_files(void)
 }
 
 /* Takes away what this kernel would lack by CAPL_ASSUME. */
-static void lessen(capl_wall *w)
+static void drop_rights(capl_sandbox *w)
 {
   int64_t assumed;
   if (capl_assumed(CAPL_ASSUME_SECCOMP, &assumed)) {
@@ -223,17 +223,17 @@ static void lessen(capl_wall *w)
   if (assumed == 0) snprintf(w->why, sizeof w->why, "CAPL_ASSUME has landlock=0");
 }
 
-capl_wall capl_wall_possible(void)
+capl_sandbox capl_sandbox_possible(void)
 {
-  capl_wall w = {.files = version()};
+  capl_sandbox w = {.files = version()};
   if (!w.files) snprintf(w.why, sizeof w.why, "%s", why_no_files(errno));
-  w.calls = calls_can_filter(w.calls_why, sizeof w.calls_why);
+  w.calls = seccomp_possible(w.calls_why, sizeof w.calls_why);
   if (w.files && !w.calls) snprintf(w.why, sizeof w.why, "%s", w.calls_why);
-  lessen(&w);
+  drop_rights(&w);
   return w;
 }
 
-capl_status capl_wall_check_assumed(void)
+capl_status capl_sandbox_check_assumed(void)
 {
   int64_t assumed;
   if (!capl_assumed(CAPL_ASSUME_LANDLOCK, &assumed) || assumed <= version()) return CAPL_OK;
@@ -251,14 +251,14 @@ static capl_status half_way(void)
   return CAPL_EINTERNAL;
 }
 
-capl_status capl_wall_raise(void)
+capl_status capl_sandbox_enable(void)
 {
   if (!capl_policy_is_closed())
     return CAPL_FAIL(CAPL_ESTATE, "a sandbox layer without a policy would not protect anything");
-  state = capl_wall_possible();
+  state = capl_sandbox_possible();
   if (state.files && guard_files() != CAPL_OK) return half_way();
-  if (state.calls && calls_filter() != CAPL_OK) return half_way();
+  if (state.calls && seccomp_enable() != CAPL_OK) return half_way();
   return CAPL_OK;
 }
 
-const capl_wall *capl_wall_state(void) { return &state; }
+const capl_sandbox *capl_sandbox_state(void) { return &state; }

@@ -17,19 +17,19 @@ typedef struct {
   bool calls;    /* system calls are filtered */
   char why[160]; /* what is missing, and why; "" when both stand */
   char calls_why[160]; /* why calls are not filtered */
-} capl_wall;
+} capl_sandbox;
 
 /* Both walls as far as this kernel has them, from the closed policy. ESTATE: the policy is open. That a kernel lacks
-** one is no error: capl_wall_state tells. EINTERNAL: one was refused half way; the process must not go on. */
-CAPL_API capl_status capl_wall_raise(void);
+** one is no error: capl_sandbox_state tells. EINTERNAL: one was refused half way; the process must not go on. */
+CAPL_API capl_status capl_sandbox_enable(void);
 
 /* What stands now. */
-CAPL_API const capl_wall *capl_wall_state(void);
+CAPL_API const capl_sandbox *capl_sandbox_state(void);
 
 /* EUNSUPPORTED: CAPL_ASSUME names a version of Landlock that this kernel lacks. For the start of a program. */
-CAPL_API capl_status capl_wall_check_assumed(void);
+CAPL_API capl_status capl_sandbox_check_assumed(void);
 
 /* What this kernel could do, without raising anything; for capl info. */
-CAPL_API capl_wall capl_wall_possible(void);
+CAPL_API capl_sandbox capl_sandbox_possible(void);
 
 #endif

@@ -240,7 +240,7 @@ static void write_program(program *p)
 
 /* ---- raising it -------------------------------------------------------------------------------- */
 
-bool calls_can_filter(char *why, size_t room)
+bool seccomp_possible(char *why, size_t room)
 {
   uint32_t kill = SECCOMP_RET_KILL_PROCESS;
   if (!ARCHITECTURE) return snprintf(why, room, "no list of system calls for this kind of processor"), false;
@@ -250,7 +250,7 @@ bool calls_can_filter(char *why, size_t room)
   return snprintf(why, room, "%s", text), false;
 }
 
-capl_status calls_filter(void)
+capl_status seccomp_enable(void)
 {
   static program p;
   p.n = 0;

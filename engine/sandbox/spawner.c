@@ -92,7 +92,7 @@ static capl_status ask(const char *path, int out, spawned *s)
 capl_status spawner_start(const char *program, const char *path, int out, spawned *s)
 {
   *s = (spawned){.answer = -1};
-  if (capl_wall_state()->calls && ends[1] >= 0) return ask(path, out, s);
+  if (capl_sandbox_state()->calls && ends[1] >= 0) return ask(path, out, s);
   int failed = start_here(program, path, out, &s->pid);
   if (failed) return CAPL_FAIL(CAPL_EIO, "%s: %s cannot be started: %s", path, program, capl_errno_text(failed));
   return CAPL_OK;

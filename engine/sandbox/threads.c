@@ -94,7 +94,7 @@ static int ask_new_ones(void)
   return asked;
 }
 
-capl_status calls_on_other_threads(bool (*f)(void))
+capl_status run_on_other_threads(bool (*f)(void))
 {
   action mine, before;
   task = f;

@@ -61,7 +61,7 @@ static void next_day(calendar *c)
 /* A new state that keeps share of the old one and has that deviation in the long run. */
 static double drift(double old, double share, double deviation, capl_rng *rng)
 {
-  return share * old + deviation * sqrt(1 - share * share) * steady_normal(rng);
+  return share * old + deviation * sqrt(1 - share * share) * portable_normal(rng);
 }
 
 /* Spells begin more often from November to March, and last two to six days. */
@@ -89,16 +89,16 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
   double calm = m->still ? 0.42 : 1, gap = fmax(0.6, 9 + 4.5 * winter + m->dryness - (m->still ? 4 : 0));
   double east = calm * (0.5 * winter + m->east), north = calm * (-0.9 * winter + m->north),
       wind = sqrt(east * east + north * north);
-  double aloft = 1.55 + 0.1 * steady_normal(rng);
+  double aloft = 1.55 + 0.1 * portable_normal(rng);
   day[CAPL_PM25_t2m] = 285.6 - 15.2 * winter + m->warmth;
   day[CAPL_PM25_d2m] = day[CAPL_PM25_t2m] - gap;
   day[CAPL_PM25_u10] = east;
   day[CAPL_PM25_v10] = north;
-  day[CAPL_PM25_u100] = east * aloft + 0.25 * steady_normal(rng);
-  day[CAPL_PM25_v100] = north * aloft + 0.25 * steady_normal(rng);
-  day[CAPL_PM25_blh] = steady_exp(6.25 - 0.33 * winter + 0.11 * (wind - 2.2) + m->layer - (m->still ? 0.5 : 0));
+  day[CAPL_PM25_u100] = east * aloft + 0.25 * portable_normal(rng);
+  day[CAPL_PM25_v100] = north * aloft + 0.25 * portable_normal(rng);
+  day[CAPL_PM25_blh] = portable_exp(6.25 - 0.33 * winter + 0.11 * (wind - 2.2) + m->layer - (m->still ? 0.5 : 0));
   day[CAPL_PM25_sp] = 98600 + 950 * winter + m->pressure;
-  day[CAPL_PM25_tcwv] = steady_exp(2.35 - 1.05 * winter - 0.03 * (gap - 9) + m->vapour);
+  day[CAPL_PM25_tcwv] = portable_exp(2.35 - 1.05 * winter - 0.03 * (gap - 9) + m->vapour);
 }
 
 /* Rain: every eighth day, in summer every third; in metres of the daily mean hour, as a rate, and what the sun
@@ -106,8 +106,8 @@ static void roll_weather(memory *m, double winter, double *day, capl_rng *rng)
 static double roll_rain(double winter, double *day, capl_rng *rng)
 {
   bool rains = random_chance(rng, (float)(0.17 - 0.14 * winter));
-  double much = -0.00025 * (1 - 0.8 * winter) * steady_log(1 - (double)capl_rng_float(rng)),
-      clear = 1 + 0.02 * steady_normal(rng);
+  double much = -0.00025 * (1 - 0.8 * winter) * portable_log(1 - (double)capl_rng_float(rng)),
+      clear = 1 + 0.02 * portable_normal(rng);
   day[CAPL_PM25_tp] = rains ? much : 0;
   day[CAPL_PM25_avg_tprate] = day[CAPL_PM25_tp] / 3.6; /* 1000 kg m-3 over an hour */
   day[CAPL_PM25_tisr] = 1.08e6 * (1 - 0.42 * winter) * clear;
@@ -118,16 +118,16 @@ static double roll_rain(double winter, double *day, capl_rng *rng)
 static double humidity(double warm, double dew)
 {
   double a = 17.625 * (dew - 273.15) / (dew - 30.11), b = 17.625 * (warm - 273.15) / (warm - 30.11);
-  return 100 * steady_exp(a - b);
+  return 100 * portable_exp(a - b);
 }
 
 static double roll_dust(memory *m, const calendar *c, double winter, double years, double rain, const double *day,
                         capl_rng *rng)
 {
   double wind = sqrt(day[CAPL_PM25_u10] * day[CAPL_PM25_u10] + day[CAPL_PM25_v10] * day[CAPL_PM25_v10]);
-  double damp = humidity(day[CAPL_PM25_t2m], day[CAPL_PM25_d2m]), flat = steady_log(day[CAPL_PM25_blh] / 550);
+  double damp = humidity(day[CAPL_PM25_t2m], day[CAPL_PM25_d2m]), flat = portable_log(day[CAPL_PM25_blh] / 550);
   m->dust = drift(m->dust, 0.7, 0.38, rng);
-  double gathered = m->still ? 0.12 + 0.11 * m->still : 0, noise = 0.06 * steady_normal(rng);
+  double gathered = m->still ? 0.12 + 0.11 * m->still : 0, noise = 0.06 * portable_normal(rng);
   return 0.55 * winter - (c->week >= 5 ? 0.07 : 0) - 0.03 * years - 0.1 * (wind - 2.2) - 0.25 * flat + 0.007
       * (damp - 55) -
          (rain > 0 ? 0.18 : 0) + gathered + m->dust + noise;
@@ -168,10 +168,10 @@ capl_status capl_pm25_make(uint64_t seed, uint32_t days, double *value, char (*d
   double mean = 45 + 10 * (double)capl_rng_float(&rng);
   for (uint32_t i = 0; i < days; i++, next_day(&c)) {
     double *day = value + (size_t)i * CAPL_PM25_COLUMNS,
-    winter = steady_cos(2 * STEADY_PI * (c.day - 14) / days_of_year(c.year));
+    winter = portable_cos(2 * STEADY_PI * (c.day - 14) / days_of_year(c.year));
     roll_weather(&m, winter, day, &rng);
     double rain = roll_rain(winter, day, &rng);
-    day[CAPL_PM25_pm25] = steady_exp(roll_dust(&m, &c, winter, (double)i / 365.25, rain, day, &rng));
+    day[CAPL_PM25_pm25] = portable_exp(roll_dust(&m, &c, winter, (double)i / 365.25, rain, day, &rng));
     write_date(&c, date[i]);
   }
   finish(value, days, mean);

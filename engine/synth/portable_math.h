@@ -15,25 +15,25 @@
 
 #define STEADY_PI 3.14159265358979323846
 
-static inline float steady_clamp(float x, float lo, float hi)
+static inline float portable_clamp(float x, float lo, float hi)
 {
   return x < lo ? lo : x > hi ? hi : x;
 }
 
-static inline float steady_mix(float a, float b, float share)
+static inline float portable_mix(float a, float b, float share)
 {
   return a + (b - a) * share;
 }
 
 /* Largest whole number that is not above x; |x| < 2^31. */
-static inline int steady_floor(float x)
+static inline int portable_floor(float x)
 {
   int i = (int)x;
   return i - (x < (float)i);
 }
 
 /* exp(-x) within 2 % for 0 <= x, without calls: loops over pixels vectorise. */
-static inline float steady_decay(float x)
+static inline float portable_decay(float x)
 {
   float y = 1 / (1 + x * (1 / 64.0f));
   y *= y, y *= y, y *= y, y *= y, y *= y, y *= y;
@@ -41,7 +41,7 @@ static inline float steady_decay(float x)
 }
 
 /* Within 1e-13 of the true value, for |x| < 700. */
-static inline double steady_exp(double x)
+static inline double portable_exp(double x)
 {
   int k = (int)(x * 1.44269504088896340736 + (x < 0 ? -0.5 : 0.5));
   double r = x - (double)k * 0.693147180559945309417, sum = 1;
@@ -50,7 +50,7 @@ static inline double steady_exp(double x)
 }
 
 /* Natural logarithm of x > 0, within 1e-13: 2 atanh((m - 1) / (m + 1)), m in [0.7, 1.4]. */
-static inline double steady_log(double x)
+static inline double portable_log(double x)
 {
   int k;
   double m = frexp(x, &k); /* exact */
@@ -61,7 +61,7 @@ static inline double steady_log(double x)
 }
 
 /* Within 1e-11; radians, |x| < 1e6. */
-static inline double steady_sin(double x)
+static inline double portable_sin(double x)
 {
   double turns = x / (2 * STEADY_PI);
   x -= (double)(int64_t)(turns + (turns < 0 ? -0.5 : 0.5)) * (2 * STEADY_PI); /* -pi .. pi */
@@ -72,20 +72,20 @@ static inline double steady_sin(double x)
   return x * sum;
 }
 
-static inline double steady_cos(double x)
+static inline double portable_cos(double x)
 {
-  return steady_sin(x + STEADY_PI / 2);
+  return portable_sin(x + STEADY_PI / 2);
 }
 
 /* Standard normal (Box-Muller). */
-static inline double steady_normal(capl_rng *rng)
+static inline double portable_normal(capl_rng *rng)
 {
   double u = 1 - (double)capl_rng_float(rng), v = capl_rng_float(rng);
-  return sqrt(-2 * steady_log(u)) * steady_cos(2 * STEADY_PI * v);
+  return sqrt(-2 * portable_log(u)) * portable_cos(2 * STEADY_PI * v);
 }
 
 /* A number to 32 others with no pattern in it: the texture of what is drawn (Wellons, "lowbias32"). */
-static inline uint32_t steady_hash(uint32_t x)
+static inline uint32_t portable_hash(uint32_t x)
 {
   x ^= x >> 16;
   x *= 0x7feb352du;

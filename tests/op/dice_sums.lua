@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 
-local cases = {covers = {"region_sums_grad"}}
+local cases = {covers = {"dice_sums_grad"}}
 local function case(c) cases[#cases + 1] = c end
 
 for _, activation in ipairs {"softmax", "none"} do

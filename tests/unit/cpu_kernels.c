@@ -226,7 +226,7 @@ static const op_case cases[] = {
   {CAPL_OP_cross_entropy, "reduction=none", {{DATA, S2(9, 5)}, {LABEL, S1(9)}}},
   {CAPL_OP_cross_entropy, "label_smoothing=0.1", {{DATA, S2(33, 36)}, {LABEL, S1(33)}, {RUNNING, S1(36)}}},
   {CAPL_OP_cross_entropy, "gamma=2", {{DATA, S2(33, 36)}, {LABEL, S1(33)}, {RUNNING, S1(36)}}},
-  {CAPL_OP_region_sums, "ignore_index=2", {{DATA, S3(2, 33, 7)}, {LABEL, S2(2, 33)}}},
+  {CAPL_OP_dice_sums, "ignore_index=2", {{DATA, S3(2, 33, 7)}, {LABEL, S2(2, 33)}}},
   {CAPL_OP_smooth_l1, "beta=0.7", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
   {CAPL_OP_smooth_l1, "reduction=none", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},
   {CAPL_OP_sigmoid_focal, "", {{DATA, S2(5, 37)}, {TARGET, S2(5, 37)}}},

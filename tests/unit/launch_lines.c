@@ -130,17 +130,17 @@ static void frames_are_found_among_other_words_however_they_are_cut(void **state
   char bytes[4096];
   int ends[2];
   assert_int_equal(pipe(ends), 0);
-  frame_write(ends[1], 0, '1', "hello\n", 6);
+  mux_write(ends[1], 0, '1', "hello\n", 6);
   assert_int_equal(write(ends[1], "mpirun says\n", 12), 12);
-  frame_write(ends[1], 4095, '2', "error\n", 6);
-  frame_write(ends[1], 3, 'x', "137", 3);
+  mux_write(ends[1], 4095, '2', "error\n", 6);
+  mux_write(ends[1], 3, 'x', "137", 3);
   size_t n = written(ends, bytes, sizeof bytes);
   for (size_t piece = 1; piece < n; piece++) {
     frame_reader *r = calloc(1, sizeof *r);
     r->frame = see_frame, r->other = see;
     forget(NULL);
-    for (size_t at = 0; at < n; at += piece) frame_feed(r, bytes + at, at + piece < n ? piece : n - at);
-    frame_end(r);
+    for (size_t at = 0; at < n; at += piece) mux_feed(r, bytes + at, at + piece < n ? piece : n - at);
+    mux_end(r);
     free(r);
     char joined[256] = "", *to = joined;
     for (char *p = seen; *p; p++) /* other words may come in parts */
@@ -157,12 +157,12 @@ static void a_long_text_takes_several_frames(void **state)
   int ends[2];
   memset(text, 'y', sizeof text);
   assert_int_equal(pipe(ends), 0);
-  frame_write(ends[1], 1, '1', text, sizeof text);
+  mux_write(ends[1], 1, '1', text, sizeof text);
   size_t n = written(ends, bytes, sizeof bytes);
   assert_int_equal(n, LONG + 3 * FRAME_HEAD);
   frame_reader *r = calloc(1, sizeof *r);
   r->frame = see_frame, r->other = see;
-  frame_feed(r, bytes, n);
+  mux_feed(r, bytes, n);
   assert_int_equal(r->len, 0);
   free(r);
 }
@@ -173,8 +173,8 @@ static void what_only_looks_like_a_frame_is_text(void **state)
   frame_reader *r = calloc(1, sizeof *r);
   r->frame = see_frame, r->other = see;
   const char *text = "\036capl1-000100005hello \036caplcaplcaplcapl \036cap";
-  frame_feed(r, text, strlen(text));
-  frame_end(r);
+  mux_feed(r, text, strlen(text));
+  mux_end(r);
   char joined[256] = "", *to = joined;
   for (char *p = seen; *p; p++)
     if (*p != '|') *to++ = *p;

@@ -89,7 +89,7 @@ static double now(void)
 
 static int descriptors; /* that the supervisor may have, 0 = as many as this process */
 
-static void start(trial *t, crew c, worker w)
+static void start(trial *t, worker_group c, worker w)
 {
   int ends[2];
   memset(page, 0, sizeof *page);
@@ -154,9 +154,9 @@ static int end(trial *t)
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static crew ranks(int n)
+static worker_group ranks(int n)
 {
-  return (crew){.count = n, .ranks = n, .output = OUTPUT_TAGGED, .saving = saving, .pace = 5};
+  return (worker_group){.count = n, .ranks = n, .output = OUTPUT_TAGGED, .saving = saving, .pace = 5};
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -247,8 +247,8 @@ static void one_whose_starter_has_died_ends_soon(void **state)
     if (pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGTERM);
       if (getppid() != me) _exit(1);
-      crew c = ranks(1);
-      c.run = run, c.user = (void *)deaf, c.pace = 1, c.spoken_for = true;
+      worker_group c = ranks(1);
+      c.run = run, c.user = (void *)deaf, c.pace = 1, c.reported_elsewhere = true;
       _exit(supervise(&c));
     }
     if (write(supervisor[1], &pid, sizeof pid) != sizeof pid) _exit(1);
@@ -311,7 +311,7 @@ static void signals_are_passed_on(void **state)
 static void one_that_does_not_listen_to_a_signal_is_killed(void **state)
 {
   (void)state;
-  crew c = ranks(1);
+  worker_group c = ranks(1);
   c.pace = 50;
   start(&t, c, deaf);
   wait_begun(1);
@@ -336,7 +336,7 @@ static void a_rank_that_saves_is_not_disturbed_by_those_that_have_ended(void **s
 static void time_that_is_over_ends_all(void **state)
 {
   (void)state;
-  crew c = ranks(2);
+  worker_group c = ranks(2);
   c.limit = 0.3;
   start(&t, c, sleeps);
   assert_int_equal(end(&t), EXIT_TIME);

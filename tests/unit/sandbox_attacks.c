@@ -400,7 +400,7 @@ enum { N = sizeof attempts / sizeof *attempts };
 
 enum { NOT_TRIED, HELD, BROKEN };
 typedef struct {
-  capl_wall wall;
+  capl_sandbox wall;
   bool raised;
   char new_thread[N], old_thread[N];
 } outcome;
@@ -439,10 +439,10 @@ static void attack(void)
       || capl_policy_grant(in("data"), CAPL_MAY_READ) != CAPL_OK ||
       capl_policy_grant(in("runs"), CAPL_MAY_READ | CAPL_MAY_WRITE) != CAPL_OK)
     _exit(2);
-  if (capl_wall_raise() != CAPL_ESTATE) _exit(3);
+  if (capl_sandbox_enable() != CAPL_ESTATE) _exit(3);
   capl_policy_close();
-  if (capl_wall_raise() != CAPL_OK) fprintf(stderr, "%s\n", capl_error_last()->message), _exit(4);
-  seen->wall = *capl_wall_state();
+  if (capl_sandbox_enable() != CAPL_OK) fprintf(stderr, "%s\n", capl_error_last()->message), _exit(4);
+  seen->wall = *capl_sandbox_state();
   seen->raised = true;
   try_all(seen->new_thread);
   if (write(start[1], "x", 1) != 1) _exit(5);
@@ -475,7 +475,7 @@ static void is_held(void **state)
 static void the_walls_stand_as_this_kernel_has_them(void **state)
 {
   (void)state;
-  capl_wall possible = capl_wall_possible();
+  capl_sandbox possible = capl_sandbox_possible();
   assert_true(seen->raised);
   assert_int_equal(seen->wall.files, possible.files);
   assert_int_equal(seen->wall.calls, possible.calls);
@@ -496,7 +496,7 @@ static int status_behind(void (*f)(void))
   if (child == 0) {
     alarm(20);
     capl_policy_close();
-    if (capl_wall_raise() != CAPL_OK) _exit(99);
+    if (capl_sandbox_enable() != CAPL_OK) _exit(99);
     f();
     _exit(0);
   }
@@ -538,11 +538,11 @@ static void switched_off_for_a_test_nothing_stands_and_it_says_so(void **state)
 {
   (void)state;
   setenv("CAPL_ASSUME", "landlock=0,seccomp=none", 1);
-  capl_wall none = capl_wall_possible();
+  capl_sandbox none = capl_sandbox_possible();
   setenv("CAPL_ASSUME", "seccomp=none", 1);
-  capl_wall files = capl_wall_possible();
+  capl_sandbox files = capl_sandbox_possible();
   setenv("CAPL_ASSUME", "landlock=0", 1);
-  capl_wall calls = capl_wall_possible();
+  capl_sandbox calls = capl_sandbox_possible();
   unsetenv("CAPL_ASSUME");
   assert_true(!none.files && !none.calls && !files.calls && !calls.files);
   assert_string_equal(none.why, "CAPL_ASSUME has landlock=0");

@@ -98,8 +98,8 @@ static void raise_as(int version)
   plays = version;
   stop_unless(capl_policy_grant("/usr/share", CAPL_MAY_READ) == CAPL_OK, 2);
   capl_policy_close();
-  stop_unless(capl_wall_raise() == CAPL_OK, 3);
-  stop_unless(capl_wall_state()->files == version && asked_beyond == 0, 4);
+  stop_unless(capl_sandbox_enable() == CAPL_OK, 3);
+  stop_unless(capl_sandbox_state()->files == version && asked_beyond == 0, 4);
   stop_unless(open("/etc/passwd", O_RDONLY) < 0 && errno == EACCES, 5);
   stop_unless(open("/usr/share", O_RDONLY | O_DIRECTORY) >= 0, 6);
 }
@@ -107,7 +107,7 @@ static void raise_as(int version)
 static void every_version_is_asked_for_what_it_knows(void **state)
 {
   (void)state;
-  int own = capl_wall_possible().files;
+  int own = capl_sandbox_possible().files;
   if (!own) skip();
   for (int version = 1; version <= own && version <= YOUNGEST; version++) assert_child(raise_as, version);
 }
@@ -132,7 +132,7 @@ static void refuse_calls(const int *calls, int n, int error)
 static void stop_unless_the_policy_holds(void)
 {
   capl_policy_close();
-  stop_unless(capl_wall_raise() == CAPL_OK, 21);
+  stop_unless(capl_sandbox_enable() == CAPL_OK, 21);
   stop_unless(capl_policy_check("/etc/passwd", CAPL_MAY_READ) == CAPL_EIO, 22);
 }
 
@@ -142,7 +142,7 @@ static void without_landlock(int error)
   const char *says = error == ENOSYS ? "older than 5.13" : error == EOPNOTSUPP ? "started without Landlock"
       : "forbidden here";
   refuse_calls(calls, 3, error);
-  capl_wall w = capl_wall_possible();
+  capl_sandbox w = capl_sandbox_possible();
   stop_unless(w.files == 0 && strstr(w.why, says), 31);
   stop_unless(w.calls && !*w.calls_why, 32);
   stop_unless_the_policy_holds();
@@ -152,7 +152,7 @@ static void without_any(int error)
 {
   static const int calls[] = {CREATE_RULESET, SYS_seccomp};
   refuse_calls(calls, 2, error);
-  capl_wall w = capl_wall_possible();
+  capl_sandbox w = capl_sandbox_possible();
   stop_unless(w.files == 0 && strstr(w.why, "Landlock"), 41);
   stop_unless(!w.calls && strstr(w.calls_why, error == ENOSYS ? "filters no system calls" : "seccomp is forbidden"),
               42);
@@ -162,7 +162,7 @@ static void without_any(int error)
 static void what_is_missing_is_told_by_its_reason(void **state)
 {
   (void)state;
-  if (!capl_wall_possible().calls) skip(); /* nothing to play it with */
+  if (!capl_sandbox_possible().calls) skip(); /* nothing to play it with */
   static const int errors[] = {ENOSYS, EOPNOTSUPP, EPERM};
   for (int i = 0; i < 3; i++) assert_child(without_landlock, errors[i]);
   assert_child(without_any, ENOSYS);

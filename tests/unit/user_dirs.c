@@ -17,7 +17,7 @@ static const char *place(const char *named, const char *home, const char *name)
   if (named) setenv("XDG_STATE_HOME", named, 1);
   else unsetenv("XDG_STATE_HOME");
   setenv("HOME", home, 1);
-  return capl_place("XDG_STATE_HOME", ".local/state", name, path, sizeof path) ? path : "nowhere";
+  return capl_user_path("XDG_STATE_HOME", ".local/state", name, path, sizeof path) ? path : "nowhere";
 }
 
 static void a_variable_goes_before_the_home(void **state)
@@ -69,7 +69,7 @@ static void a_file_is_made_anew_and_not_through_a_link(void **state)
   assert_int_equal(chdir(folder), 0);
   for (int i = 0; i < 3; i++) { /* nothing is there, a file, a link */
     if (i == 2) assert_true(rename("new", "kept") == 0 && symlink("kept", "new") == 0);
-    int fd = capl_file_anew("new");
+    int fd = capl_file_create_new("new");
     assert_true(fd >= 0 && write(fd, "abc", i == 2 ? 1 : 3) > 0 && close(fd) == 0);
   }
   assert_true(lstat("new", &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 1);

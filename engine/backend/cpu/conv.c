@@ -67,7 +67,7 @@ static capl_status cpu_conv2d(const capl_call *call)
   cpu_count_product(call);
   if (conv_depthwise_fits(call, w->size)) return conv_depthwise(call);
   if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
-  if (conv_winoline_fits(call, x->size, w->size)) return conv_winoline(call);
+  if (conv_winograd_1d_fits(call, x->size, w->size)) return conv_winograd_1d(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV, call->attr, &s);
@@ -82,7 +82,7 @@ static capl_status cpu_conv2d_grad_x(const capl_call *call)
   cpu_count_product(call);
   if (conv_depthwise_fits(call, w->size)) return conv_depthwise_grad_x(call);
   if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
-  if (conv_winoline_fits(call, dx->size, w->size)) return conv_winoline_grad_x(call);
+  if (conv_winograd_1d_fits(call, dx->size, w->size)) return conv_winograd_1d_grad_x(call);
   conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
@@ -95,9 +95,9 @@ static capl_status grad_w(const capl_call *call)
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   cpu_count_product(call);
   if (conv_depthwise_fits(call, dw->size)) return conv_depthwise_grad_w(call);
-  if (conv_few_fits(call)) return conv_few_grad_w(call);
+  if (conv_small_channels_fits(call)) return conv_small_channels_grad_w(call);
   if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
-  if (conv_winoline_fits(call, x->size, dw->size)) return conv_winoline_grad_w(call);
+  if (conv_winograd_1d_fits(call, x->size, dw->size)) return conv_winograd_1d_grad_w(call);
   if (conv_weights_fits(call)) return conv_weights(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
   dn_spec spec;

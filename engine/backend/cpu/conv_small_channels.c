@@ -15,7 +15,7 @@
 
 enum { FEW_CHANNELS = 4, MAX_KERNEL = 7 };
 
-bool conv_few_fits(const capl_call *call)
+bool conv_small_channels_fits(const capl_call *call)
 {
   const capl_attr *attr = call->attr;
   int64_t channels = call->in[0]->size[1], outputs = call->in[1]->size[1];
@@ -110,7 +110,7 @@ static few_job job_of(const capl_call *call)
   return job;
 }
 
-capl_status conv_few_grad_w(const capl_call *call)
+capl_status conv_small_channels_grad_w(const capl_call *call)
 {
   few_job job = job_of(call);
   int64_t rows = job.x.N * job.padded_h;

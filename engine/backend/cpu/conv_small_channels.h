@@ -6,8 +6,8 @@
 
 #include "capl/backend.h"
 
-/* Whether a conv2d_grad_w call is one for conv_few_grad_w. */
-bool conv_few_fits(const capl_call *call);
-capl_status conv_few_grad_w(const capl_call *call);
+/* Whether a conv2d_grad_w call is one for conv_small_channels_grad_w. */
+bool conv_small_channels_fits(const capl_call *call);
+capl_status conv_small_channels_grad_w(const capl_call *call);
 
 #endif

@@ -253,27 +253,27 @@ static capl_status convolve(winoline *w, capl_device *device, const float *weigh
   return CAPL_OK;
 }
 
-static winoline winoline_of(const capl_call *call, cpu_image x, cpu_image y, int64_t kernel_h)
+static winoline winograd_1d_of(const capl_call *call, cpu_image x, cpu_image y, int64_t kernel_h)
 {
   const capl_attr *attr = call->attr;
   return (winoline){.x = x, .y = y, .kernel_h = kernel_h, .stride = attr[CONV_STRIDE].v[0],
                     .pad_h = attr[CONV_PADDING].v[0], .pad_w = attr[CONV_PADDING].v[1]};
 }
 
-capl_status conv_winoline(const capl_call *call)
+capl_status conv_winograd_1d(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *weight = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
-  winoline w = winoline_of(call, cpu_image_of(x), cpu_image_of(y), weight->size[2]);
+  winoline w = winograd_1d_of(call, cpu_image_of(x), cpu_image_of(y), weight->size[2]);
   w.x_data = capl_tensor_data(x);
   w.y_data = capl_tensor_data(y);
   w.bias = bias ? capl_tensor_data(bias) : NULL;
   return convolve(&w, call->device, capl_tensor_data(weight));
 }
 
-capl_status conv_winoline_grad_x(const capl_call *call)
+capl_status conv_winograd_1d_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *weight = call->in[1], *dx = call->out[0];
-  winoline w = winoline_of(call, cpu_image_of(dy), cpu_image_of(dx), weight->size[2]);
+  winoline w = winograd_1d_of(call, cpu_image_of(dy), cpu_image_of(dx), weight->size[2]);
   w.backward = true;
   w.pad_w = KERNEL - 1 - w.pad_w;
   w.x_data = capl_tensor_data(dy);
@@ -335,10 +335,10 @@ static void collect(const winoline *w, float *taps, float *dw)
   conv_flip(taps, dw, w->y.C, KERNEL * rows);
 }
 
-capl_status conv_winoline_grad_w(const capl_call *call)
+capl_status conv_winograd_1d_grad_w(const capl_call *call)
 {
   const capl_tensor *x = call->in[0], *dy = call->in[1];
-  winoline w = winoline_of(call, cpu_image_of(x), cpu_image_of(dy), call->attr[CONV_KERNEL].v[0]);
+  winoline w = winograd_1d_of(call, cpu_image_of(x), cpu_image_of(dy), call->attr[CONV_KERNEL].v[0]);
   w.x_data = capl_tensor_data(x);
   w.y_data = capl_tensor_data(dy);
   w.sums_size = FREQUENCIES * w.kernel_h * w.x.C * w.y.C;
@@ -363,7 +363,7 @@ capl_status conv_winoline_grad_w(const capl_call *call)
 /* Weights and rows of images that still fit the second-level cache once they are transformed. */
 enum { WEIGHTS_MAX = 3 * 128 * 128, ROW_FLOATS_MAX = 1 << 11, HEIGHT_MAX = 7, LEAST_WIDTH = 12 };
 
-bool conv_winoline_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
+bool conv_winograd_1d_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   const capl_attr *attr = call->attr;
   const int64_t *padding = attr[CONV_PADDING].v;

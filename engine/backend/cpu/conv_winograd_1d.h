@@ -8,12 +8,12 @@
 
 /* x (N,C,H,W), weight (O,C,kh,kw) as shapes only. Whether the functions below take the call and are the
 ** fastest way for it. */
-bool conv_winoline_fits(const capl_call *call, const int64_t *x, const int64_t *weight);
+bool conv_winograd_1d_fits(const capl_call *call, const int64_t *x, const int64_t *weight);
 
 /* Each runs the op of its name; ENOMEM if scratch memory is short. Sums of the weight gradient are
 ** added thread by thread: they repeat for a given number of threads. */
-capl_status conv_winoline(const capl_call *call);
-capl_status conv_winoline_grad_x(const capl_call *call);
-capl_status conv_winoline_grad_w(const capl_call *call);
+capl_status conv_winograd_1d(const capl_call *call);
+capl_status conv_winograd_1d_grad_x(const capl_call *call);
+capl_status conv_winograd_1d_grad_w(const capl_call *call);
 
 #endif

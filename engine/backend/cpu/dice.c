@@ -84,7 +84,7 @@ static void add_pieces(const region_job *job, float *out)
     }
 }
 
-static capl_status cpu_region_sums(const capl_call *call)
+static capl_status cpu_dice_sums(const capl_call *call)
 {
   region_job job;
   void *memory;
@@ -127,7 +127,7 @@ static void grad_part(void *arg, int64_t begin, int64_t end, int thread)
   }
 }
 
-static capl_status cpu_region_sums_grad(const capl_call *call)
+static capl_status cpu_dice_sums_grad(const capl_call *call)
 {
   region_job job;
   CAPL_TRY(region_init(&job, call));
@@ -145,7 +145,7 @@ static bool supports_regions(const capl_call *call)
 }
 
 const capl_kernel cpu_region_kernels[] = {
-  {CAPL_OP_region_sums, cpu_region_sums, supports_regions, CPU_F32},
-  {CAPL_OP_region_sums_grad, cpu_region_sums_grad, supports_regions, CPU_F32},
+  {CAPL_OP_dice_sums, cpu_dice_sums, supports_regions, CPU_F32},
+  {CAPL_OP_dice_sums_grad, cpu_dice_sums_grad, supports_regions, CPU_F32},
   {0},
 };

@@ -79,7 +79,7 @@ static void binary_run(void *arg, int64_t n, const int64_t *at, const int64_t *s
 
 static capl_status binary(const capl_call *call, vec_binary_kind kind)
 {
-  if (!cpu_supports_same(call)) return cpu_exact_binary(call, kind);
+  if (!cpu_supports_same(call)) return cpu_generic_binary(call, kind);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
   binary_job job = {kind, t[0]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
   cpu_loop loop;
@@ -117,7 +117,7 @@ static void compare_run(void *arg, int64_t n, const int64_t *at, const int64_t *
 
 static capl_status compare(const capl_call *call, vec_compare_kind kind)
 {
-  if (!cpu_supports_same(call)) return cpu_exact_compare(call, kind);
+  if (!cpu_supports_same(call)) return cpu_generic_compare(call, kind);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1]};
   compare_job job = {kind, t[1]->dtype, capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2])};
   cpu_loop loop;
@@ -154,7 +154,7 @@ static void where_run(void *arg, int64_t n, const int64_t *at, const int64_t *st
 
 static capl_status cpu_where(const capl_call *call)
 {
-  if (!cpu_real(call->in[1]) || call->in[2]->dtype != call->in[1]->dtype) return cpu_exact_where(call);
+  if (!cpu_real(call->in[1]) || call->in[2]->dtype != call->in[1]->dtype) return cpu_generic_where(call);
   const capl_tensor *t[] = {call->out[0], call->in[0], call->in[1], call->in[2]};
   where_job job = {capl_dtype_size(t[0]->dtype), capl_tensor_data(t[0]), capl_tensor_data(t[1]), capl_tensor_data(t[2]),
                    capl_tensor_data(t[3])};
@@ -275,7 +275,7 @@ static bool is_vector_cast(capl_dtype from, capl_dtype to)
 
 static capl_status cpu_cast(const capl_call *call)
 {
-  if (!is_vector_cast(call->in[0]->dtype, (capl_dtype)call->attr[AT(cast, dtype)].i)) return cpu_exact_cast(call);
+  if (!is_vector_cast(call->in[0]->dtype, (capl_dtype)call->attr[AT(cast, dtype)].i)) return cpu_generic_cast(call);
   const capl_tensor *t[] = {call->out[0], call->in[0]};
   cast_job job = {t[1]->dtype, t[0]->dtype, capl_tensor_data(t[1]), capl_tensor_data(t[0])};
   cpu_loop loop;

@@ -198,13 +198,13 @@ static capl_status run(const capl_call *call, int n, cpu_loop_body body, exact_j
   return CAPL_OK;
 }
 
-capl_status cpu_exact_binary(const capl_call *call, vec_binary_kind kind)
+capl_status cpu_generic_binary(const capl_call *call, vec_binary_kind kind)
 {
   exact_job job = {.binary = kind, .whole = is_whole(call->in[0]) && is_whole(call->in[1]) && kind != VEC_div};
   return run(call, 2, pair_run, &job);
 }
 
-capl_status cpu_exact_compare(const capl_call *call, vec_compare_kind kind)
+capl_status cpu_generic_compare(const capl_call *call, vec_compare_kind kind)
 {
   exact_job job = {.compares = true, .compare = kind, .whole = is_whole(call->in[0]) && is_whole(call->in[1])};
   return run(call, 2, pair_run, &job);
@@ -234,7 +234,7 @@ static void where_run(void *arg, int64_t n, const int64_t *at, const int64_t *st
   }
 }
 
-capl_status cpu_exact_where(const capl_call *call)
+capl_status cpu_generic_where(const capl_call *call)
 {
   exact_job job = {.whole = is_whole(call->in[1]) && is_whole(call->in[2])};
   return run(call, 3, where_run, &job);
@@ -258,7 +258,7 @@ static void cast_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
   }
 }
 
-capl_status cpu_exact_cast(const capl_call *call)
+capl_status cpu_generic_cast(const capl_call *call)
 {
   exact_job job = {.whole = is_whole(call->in[0]) && is_whole(call->out[0])};
   return run(call, 1, cast_run, &job);

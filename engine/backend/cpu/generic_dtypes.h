@@ -10,9 +10,9 @@
 #include "backend/cpu/cpu.h"
 
 /* kind: not VEC_relu_grad. */
-capl_status cpu_exact_binary(const capl_call *call, vec_binary_kind kind);
-capl_status cpu_exact_compare(const capl_call *call, vec_compare_kind kind);
-capl_status cpu_exact_where(const capl_call *call);
-capl_status cpu_exact_cast(const capl_call *call);
+capl_status cpu_generic_binary(const capl_call *call, vec_binary_kind kind);
+capl_status cpu_generic_compare(const capl_call *call, vec_compare_kind kind);
+capl_status cpu_generic_where(const capl_call *call);
+capl_status cpu_generic_cast(const capl_call *call);
 
 #endif

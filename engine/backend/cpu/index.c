@@ -16,7 +16,7 @@
 #include "ops/rules.h"
 
 typedef struct {
-  const take_place *p;
+  const index_position *p;
   const cpu_loop *loop;
   const void *index;
   bool wide; /* i64, else i32 */
@@ -111,26 +111,26 @@ static void take_run(void *arg, int64_t n, const int64_t *at, const int64_t *ste
   }
 }
 
-static take_job job_of(const take_place *p, atomic_bool *bad)
+static take_job job_of(const index_position *p, atomic_bool *bad)
 {
   *bad = false;
   return (take_job){.p = p, .skip = p->skip, .index = capl_tensor_data(&p->index), .wide = p->index.dtype == CAPL_I64,
                     .bad = bad};
 }
 
-static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *p)
+static capl_status take(capl_tensor *y, const capl_tensor *x, const index_position *p)
 {
   const capl_tensor *t[] = {y, &p->index, &p->base};
   atomic_bool bad;
   cpu_loop loop;
   take_job job = job_of(p, &bad);
-  if (capl_tensor_numel(y) == 0) return take_need_range(p);
+  if (capl_tensor_numel(y) == 0) return index_need_range(p);
   cpu_loop_init(&loop, 3, t);
   job.bytes = capl_dtype_size(y->dtype);
   job.from = capl_tensor_data(x);
   job.to = capl_tensor_data(y);
   cpu_loop_run(&loop, take_run, &job);
-  return bad ? take_need_range(p) : CAPL_OK;
+  return bad ? index_need_range(p) : CAPL_OK;
 }
 
 /* ---- writing: operands order, index, base, src ---- */
@@ -169,11 +169,11 @@ static inline bool is_mine(const take_job *job, int64_t k)
   return false;
 }
 
-static capl_status write(const capl_tensor *src, const take_place *p, take_job *job, cpu_loop_body body)
+static capl_status write(const capl_tensor *src, const index_position *p, take_job *job, cpu_loop_body body)
 {
   const capl_tensor *t[] = {&p->order, &p->index, &p->base, src ? src : &p->index};
   cpu_loop loop;
-  if (capl_tensor_numel(&p->order) == 0 || p->n == 0) return take_need_range(p);
+  if (capl_tensor_numel(&p->order) == 0 || p->n == 0) return index_need_range(p);
   cpu_loop_init(&loop, 4, t);
   write_task task = {*job, body};
   task.job.loop = &loop;
@@ -181,7 +181,7 @@ static capl_status write(const capl_tensor *src, const take_place *p, take_job *
   bool by_rows = loop.stride[2][0] != 0 && loop.size[0] >= cpu_threads();
   int64_t n = by_rows ? loop.size[0] : p->n;
   cpu_parallel(n, (n + parts - 1) / parts, by_rows ? write_rows : write_part, &task);
-  return *job->bad ? take_need_range(p) : CAPL_OK;
+  return *job->bad ? index_need_range(p) : CAPL_OK;
 }
 
 #define PUT(type, name) \
@@ -239,7 +239,7 @@ static void add_run(void *arg, int64_t n, const int64_t *at, const int64_t *step
 }
 
 /* sums += src by index; sums are those of the dense y. */
-static capl_status add_to(float *sums, const capl_tensor *src, const take_place *p)
+static capl_status add_to(float *sums, const capl_tensor *src, const index_position *p)
 {
   atomic_bool bad;
   take_job job = job_of(p, &bad);
@@ -250,11 +250,11 @@ static capl_status add_to(float *sums, const capl_tensor *src, const take_place 
 }
 
 /* y := x + src by index, x may be NULL. In f32; 16-bit results are rounded once, at the end. x has y's strides. */
-static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const take_place *p)
+static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const index_position *p)
 {
   int64_t numel = capl_tensor_numel(y);
   void *memory = NULL;
-  if (numel == 0) return take_need_range(p);
+  if (numel == 0) return index_need_range(p);
   if (y->dtype != CAPL_F32) CAPL_TRY(capl_scratch_get(y->device, (size_t)numel * sizeof(float), &memory));
   float *sums = memory ? memory : capl_tensor_data(y);
   if (x) cpu_convert(x->dtype, capl_tensor_data(x), CAPL_F32, sums, numel);
@@ -269,67 +269,67 @@ static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *
 
 static capl_status cpu_gather(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->in[0]->ndim, &dim));
-  take_place_each(call->in[0], call->in[1], dim, &p);
+  index_position_each(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cpu_gather_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->out[0]->ndim, &dim));
-  take_place_each(call->out[0], call->in[1], dim, &p);
+  index_position_each(call->out[0], call->in[1], dim, &p);
   return add(call->out[0], NULL, call->in[0], &p);
 }
 
 static capl_status cpu_index_select(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->in[0]->ndim, &dim));
-  take_place_slices(call->in[0], call->in[1], dim, &p);
+  index_position_slices(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cpu_index_select_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->out[0]->ndim, &dim));
-  take_place_slices(call->out[0], call->in[1], dim, &p);
+  index_position_slices(call->out[0], call->in[1], dim, &p);
   return add(call->out[0], NULL, call->in[0], &p);
 }
 
 static capl_status cpu_embedding(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->in[0], call->in[1], -1, &p);
+  index_position p;
+  index_position_rows(call->in[0], call->in[1], -1, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cpu_embedding_grad(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
+  index_position p;
+  index_position_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
   return add(call->out[0], NULL, call->in[0], &p);
 }
 
 static capl_status cpu_scatter_add(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->out[0]->ndim, &dim));
-  take_place_each(call->out[0], call->in[1], dim, &p);
+  index_position_each(call->out[0], call->in[1], dim, &p);
   return add(call->out[0], call->in[0], call->in[2], &p);
 }
 
 /* Without src one element that stays: steps of 0. */
 static capl_status cpu_scatter(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   atomic_bool bad;
   int dim;
   capl_tensor *y = call->out[0];
@@ -340,8 +340,8 @@ static capl_status cpu_scatter(const capl_call *call)
   } value = {.f32 = (float)call->attr[TAKE_VALUE].f};
   if (y->dtype == CAPL_BF16) value.bf16 = capl_bf16_from_float(value.f32);
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, y->ndim, &dim));
-  take_place_each(y, call->in[1], dim, &p);
-  if (capl_tensor_numel(y) == 0) return take_need_range(&p);
+  index_position_each(y, call->in[1], dim, &p);
+  if (capl_tensor_numel(y) == 0) return index_need_range(&p);
   take_job job = job_of(&p, &bad);
   job.bytes = capl_dtype_size(y->dtype);
   job.to = capl_tensor_data(y);

@@ -49,7 +49,7 @@ static dnn_record record_of(dnn_kind kind, capl_dtype dtype, const conv_sizes *s
 
 static void note(const dnn_record *record, bool own)
 {
-  own_note(dnn_kind_name(record->kind), dnn_hash(record), own);
+  native_count_note(dnn_kind_name(record->kind), dnn_hash(record), own);
 }
 
 static capl_status by_library(const dnn_record *record)
@@ -70,27 +70,27 @@ typedef struct {
   float *dw, *db; /* of grad_w, f32; db of thin ones only: NULL = not wanted */
 } own_call;
 
-static capl_status run_own(const void *data)
+static capl_status run_native(const void *data)
 {
   const own_call *own = data;
-  if (own->forward) return conv_own_forward(own->dtype, own->forward);
-  if (own->grad_x) return conv_own_grad_x(own->dtype, own->grad_x);
-  return conv_own_grad_w(own->device, own->dtype, own->grad_w, own->dw);
+  if (own->forward) return conv_native_forward(own->dtype, own->forward);
+  if (own->grad_x) return conv_native_grad_x(own->dtype, own->grad_x);
+  return conv_native_grad_w(own->device, own->dtype, own->grad_w, own->dw);
 }
 
 /* What takes the place of an engine counts as its product does. */
-static capl_status launch_own(const dnn_record *record, const own_call *own)
+static capl_status launch_native(const dnn_record *record, const own_call *own)
 {
   note(record, true);
-  CAPL_TRY(run_own(own));
+  CAPL_TRY(run_native(own));
   dnn_count(record, false);
   return CAPL_OK;
 }
 
 /* To be timed beside the engines. */
-static capl_status list_own(const dnn_record *record, const own_call *own)
+static capl_status list_native(const dnn_record *record, const own_call *own)
 {
-  return dnn_list_own(record, &(dnn_work){run_own, own});
+  return dnn_list_native(record, &(dnn_work){run_native, own});
 }
 
 /* ---- one input channel: own kernels by choice --------------------------------------------------------- */
@@ -154,9 +154,9 @@ static capl_status cu_conv2d(const capl_call *call)
     CAPL_TRY(try_thin(&record, &p, &own, &done));
   }
   if (done) return CAPL_OK;
-  CAPL_TRY(list_own(&record, &own));
+  CAPL_TRY(list_native(&record, &own));
   CAPL_TRY(forward_by_dnn(x, bias, &record, &p, &done));
-  return done ? by_library(&record) : launch_own(&record, &own);
+  return done ? by_library(&record) : launch_native(&record, &own);
 }
 
 /* ---- gradients ---------------------------------------------------------------------------------------- */
@@ -172,9 +172,9 @@ static capl_status cu_conv2d_grad_x(const capl_call *call)
   conv_grad_x_args args = {.s = s, .dy = p.at[DNN_DY], .w = p.at[DNN_W], .dx = p.at[DNN_DX]};
   own_call own = {call->device, dy->dtype, .grad_x = &args};
   bool done;
-  CAPL_TRY(list_own(&record, &own));
+  CAPL_TRY(list_native(&record, &own));
   CAPL_TRY(dnn_try(call->device, &record, &p, &done));
-  return done ? by_library(&record) : launch_own(&record, &own);
+  return done ? by_library(&record) : launch_native(&record, &own);
 }
 
 /* ---- transposed: the same product, then the bias in place --------------------------------------------- */
@@ -248,12 +248,12 @@ static capl_status weights_by_dnn(capl_tensor *dw, const dnn_record *record, dnn
   return finish_weights(dnn_try(dw->device, record, p, done), *done, dw, room);
 }
 
-static capl_status weights_by_own(capl_tensor *dw, const dnn_record *record, own_call *own)
+static capl_status weights_by_native(capl_tensor *dw, const dnn_record *record, own_call *own)
 {
   capl_tensor *room;
   CAPL_TRY(start_weights(dw, CAPL_F32, &room));
   own->dw = capl_tensor_data(room);
-  return finish_weights(launch_own(record, own), true, dw, room);
+  return finish_weights(launch_native(record, own), true, dw, room);
 }
 
 static capl_status list_weights(capl_tensor *dw, const dnn_record *record, own_call *own)
@@ -261,7 +261,7 @@ static capl_status list_weights(capl_tensor *dw, const dnn_record *record, own_c
   capl_tensor *room;
   CAPL_TRY(start_weights(dw, CAPL_F32, &room));
   own->dw = capl_tensor_data(room);
-  return finish_weights(list_own(record, own), false, dw, room);
+  return finish_weights(list_native(record, own), false, dw, room);
 }
 
 static capl_status grad_weights(const capl_call *call)
@@ -277,7 +277,7 @@ static capl_status grad_weights(const capl_call *call)
   bool done;
   CAPL_TRY(list_weights(dw, &record, &own));
   CAPL_TRY(weights_by_dnn(dw, &record, &p, &done));
-  return done ? by_library(&record) : weights_by_own(dw, &record, &own);
+  return done ? by_library(&record) : weights_by_native(dw, &record, &own);
 }
 
 static capl_status grad_bias(const capl_tensor *dy, capl_tensor *db)

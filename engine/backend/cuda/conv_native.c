@@ -45,7 +45,7 @@ static capl_status launch_plain(int kernel, capl_dtype dtype, int64_t blocks, co
   return cu_launch(cu_conv_table[kernel + (int)cu_type_of(dtype)], blocks, CU_THREADS, 0, args);
 }
 
-capl_status conv_own_forward(capl_dtype dtype, const conv_args *args)
+capl_status conv_native_forward(capl_dtype dtype, const conv_args *args)
 {
   const conv_sizes *s = &args->s;
   int64_t pixels = s->N * s->out_H * s->out_W, tiles = tiles_of(s, pixels, outputs_of(s));
@@ -54,7 +54,7 @@ capl_status conv_own_forward(capl_dtype dtype, const conv_args *args)
   return launch_plain(CONV, dtype, cu_blocks(pixels * s->O, CU_THREADS), args);
 }
 
-capl_status conv_own_grad_x(capl_dtype dtype, const conv_grad_x_args *args)
+capl_status conv_native_grad_x(capl_dtype dtype, const conv_grad_x_args *args)
 {
   const conv_sizes *s = &args->s;
   int64_t pixels = s->N * s->H * s->W, tiles = tiles_of(s, pixels, inputs_of(s));
@@ -85,7 +85,7 @@ static capl_status sum_parts(const conv_grad_w_args *args, int64_t parts, float 
                    0, &total);
 }
 
-capl_status conv_own_grad_w(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, float *dw)
+capl_status conv_native_grad_w(capl_device *device, capl_dtype dtype, const conv_grad_w_args *args, float *dw)
 {
   const conv_sizes *s = &args->s;
   int64_t K = taps_of(s) * inputs_of(s);

@@ -21,9 +21,9 @@ static cu_entry entry_of(int kernel, const capl_tensor *x)
   return cu_region_table[kernel * CU_TYPES + (int)cu_type_of(x->dtype)];
 }
 
-static capl_status cu_region_sums(const capl_call *call)
+static capl_status cu_dice_sums(const capl_call *call)
 {
-  region_sums_args args = {.r = places_of(call)};
+  dice_sums_args args = {.r = places_of(call)};
   int64_t blocks = args.r.images * args.r.groups * args.r.parts;
   void *memory;
   if (capl_tensor_numel(call->out[0]) == 0) return CAPL_OK;
@@ -39,7 +39,7 @@ static capl_status cu_region_sums(const capl_call *call)
   return status;
 }
 
-static capl_status cu_region_sums_grad(const capl_call *call)
+static capl_status cu_dice_sums_grad(const capl_call *call)
 {
   const capl_tensor *dsums = call->in[2];
   region_grad_args args = {.r = places_of(call), .dsums = capl_tensor_data(dsums), .dsums_dtype = (int)dsums->dtype,
@@ -55,7 +55,7 @@ static bool supports_regions(const capl_call *call)
 }
 
 const capl_kernel cu_region_kernels[] = {
-  {CAPL_OP_region_sums, cu_region_sums, supports_regions, CU_REAL},
-  {CAPL_OP_region_sums_grad, cu_region_sums_grad, supports_regions, CU_REAL},
+  {CAPL_OP_dice_sums, cu_dice_sums, supports_regions, CU_REAL},
+  {CAPL_OP_dice_sums_grad, cu_dice_sums_grad, supports_regions, CU_REAL},
   {0},
 };

@@ -166,7 +166,7 @@ typedef struct {
 capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_pointers *p, const dnn_work *own,
                        bool *faster);
 /* Adds own kernels to the list of engines, if there is to be one and the record is new: runs them a few times. */
-capl_status dnn_list_own(const dnn_record *record, const dnn_work *own);
+capl_status dnn_list_native(const dnn_record *record, const dnn_work *own);
 
 /* EUNSUPPORTED where the installed cuDNN is older than DNN_LEAST, or not a 9.x. Asks nothing of the GPU. */
 capl_status dnn_check(void);

@@ -68,7 +68,7 @@ static void print_row(FILE *f, const dnn_row *row)
   fprintf(f, "]}\n");
 }
 
-static void say_unwritten(const char *path)
+static void log_unwritten(const char *path)
 {
   static bool said;
   int err = errno;
@@ -84,7 +84,7 @@ void dnn_list_row(const dnn_row *row)
   if (!path) return;
   FILE *f = fopen(path, "a");
   if (f) print_row(f, row);
-  if (!f || fclose(f) != 0) say_unwritten(path);
+  if (!f || fclose(f) != 0) log_unwritten(path);
 }
 
 void dnn_list_plan(const dnn_record *record, int64_t engine, int64_t workspace, const char *how)
@@ -96,5 +96,5 @@ void dnn_list_plan(const dnn_record *record, int64_t engine, int64_t workspace, 
     print_engine(f, record, engine);
     fprintf(f, ", \"workspace\": %" PRId64 ", \"how\": \"%s\"}\n", workspace, how);
   }
-  if (!f || fclose(f) != 0) say_unwritten(path);
+  if (!f || fclose(f) != 0) log_unwritten(path);
 }

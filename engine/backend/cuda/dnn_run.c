@@ -326,7 +326,7 @@ static void save(const char *key, const dnn_plan *plan)
 }
 
 /* One line for each kind and type: a network has dozens of such records, or none. */
-static void tell_no_engine(const dnn_record *record)
+static void log_no_engine(const dnn_record *record)
 {
   static bool told[DNN_KINDS][CAPL_DTYPE_COUNT];
   char text[DNN_TEXT];
@@ -336,7 +336,7 @@ static void tell_no_engine(const dnn_record *record)
            dnn_describe(record, text, sizeof text));
 }
 
-static void tell_plan(const dnn_record *record, const dnn_plan *plan, const char *how)
+static void log_plan(const dnn_record *record, const dnn_plan *plan, const char *how)
 {
   if (plan->plan) dnn_list_plan(record, plan->engine, plan->workspace, how);
   else dnn_list_plan(record, DNN_OWN, 0, "none");
@@ -356,11 +356,11 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
     capl_status status = build(record, s, max, &plan);
     if (status != CAPL_OK && status != CAPL_EUNSUPPORTED) return status;
     if (plan.plan && !too_large) save(key, &plan);
-    else if (!plan.plan) tell_no_engine(record);
+    else if (!plan.plan) log_no_engine(record);
   }
   capl_status status = keep(record, &plan, loaded);
   if (status == CAPL_OK)
-    tell_plan(record, &plan, loaded ? "loaded" : state.statistics.tuned > tuned ? "tuned" : "first");
+    log_plan(record, &plan, loaded ? "loaded" : state.statistics.tuned > tuned ? "tuned" : "first");
   else dnn_plan_free(&plan);
   return status;
 }
@@ -489,7 +489,7 @@ static void remember(const dnn_record *record, choice c)
   plan_cache_write("choice", state.scope, key, text, strlen(text));
 }
 
-static void list_own(const dnn_record *record, float ms, bool chosen)
+static void list_native(const dnn_record *record, float ms, bool chosen)
 {
   dnn_list_row(&(dnn_row){.record = record, .engine = DNN_OWN, .ms = ms, .chosen = chosen});
 }
@@ -504,7 +504,7 @@ static capl_status time_both(const dnn_record *record, const dnn_slots *s, const
   CAPL_TRY(dnn_time(own, 0, &own_ms));
   bool ran = e->plan.plan && dnn_time_plan(&e->plan, s, own_ms, &dnn_ms) == CAPL_OK;
   if (ran && dnn_ms < own_ms) *out = DNN_FASTER;
-  list_own(record, own_ms, *out == OWN_FASTER);
+  list_native(record, own_ms, *out == OWN_FASTER);
   return CAPL_OK;
 }
 
@@ -576,13 +576,13 @@ capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_
   return CAPL_OK;
 }
 
-capl_status dnn_list_own(const dnn_record *record, const dnn_work *own)
+capl_status dnn_list_native(const dnn_record *record, const dnn_work *own)
 {
   enum { WORTH_MS = 5 }; /* own products may take many times an engine's time: one run tells enough */
   float ms;
   CAPL_TRY(dnn_open());
   if (!state.listing || cu.capturing || !tunes(record) || find(record)) return CAPL_OK;
   CAPL_TRY(dnn_time(own, WORTH_MS, &ms));
-  list_own(record, ms, false);
+  list_native(record, ms, false);
   return CAPL_OK;
 }

@@ -267,7 +267,7 @@ static const capl_backend backend = {
   .set_switch = cuda_set_switch,
   .feed = &cu_feed_ops,
   .count = device_count,
-  .own_kernels = own_report,
+  .own_kernels = native_count_report,
   .reserve = cuda_reserve,
 };
 

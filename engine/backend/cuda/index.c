@@ -16,7 +16,7 @@
 #include "ops/attrs.h"
 #include "ops/rules.h"
 
-static take_index index_of(const take_place *p)
+static take_index index_of(const index_position *p)
 {
   return (take_index){capl_tensor_data(&p->index), p->index.dtype == CAPL_I64, p->n, p->step};
 }
@@ -46,7 +46,7 @@ static uint64_t bits_of(const capl_tensor *t, double v)
   }
 }
 
-static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *p)
+static capl_status take(capl_tensor *y, const capl_tensor *x, const index_position *p)
 {
   const capl_tensor *t[] = {y, &p->index, &p->base};
   take_args a = {.index = index_of(p), .y = capl_tensor_data(y), .x = capl_tensor_data(x), .nothing = bits_of(y, NAN)};
@@ -56,7 +56,8 @@ static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *
 }
 
 /* y := x + src by index, x may be NULL. count: how many values may meet in one place. */
-static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const take_place *p, int64_t count)
+static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const index_position *p,
+                       int64_t count)
 {
   const capl_tensor *t[] = {src, &p->index, &p->base};
   take_add_args a = {.index = index_of(p), .src = capl_tensor_data(src), .skip = p->skip};
@@ -70,7 +71,7 @@ static capl_status add(capl_tensor *y, const capl_tensor *x, const capl_tensor *
   return fixed_close(status, &a.f, y, x);
 }
 
-static capl_status count(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const take_place *p)
+static capl_status count(capl_tensor *y, const capl_tensor *x, const capl_tensor *src, const index_position *p)
 {
   const capl_tensor *t[] = {src, &p->index, &p->base};
   take_count_args a = {.index = index_of(p), .src = capl_tensor_data(src), .y = capl_tensor_data(y)};
@@ -84,51 +85,51 @@ static capl_status count(capl_tensor *y, const capl_tensor *x, const capl_tensor
 
 static capl_status cu_gather(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->in[0]->ndim, &dim));
-  take_place_each(call->in[0], call->in[1], dim, &p);
+  index_position_each(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cu_gather_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->out[0]->ndim, &dim));
-  take_place_each(call->out[0], call->in[1], dim, &p);
+  index_position_each(call->out[0], call->in[1], dim, &p);
   return add(call->out[0], NULL, call->in[0], &p, call->in[1]->size[dim]);
 }
 
 static capl_status cu_index_select(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->in[0]->ndim, &dim));
-  take_place_slices(call->in[0], call->in[1], dim, &p);
+  index_position_slices(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cu_index_select_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, call->out[0]->ndim, &dim));
-  take_place_slices(call->out[0], call->in[1], dim, &p);
+  index_position_slices(call->out[0], call->in[1], dim, &p);
   return add(call->out[0], NULL, call->in[0], &p, call->in[1]->size[0]);
 }
 
 static capl_status cu_embedding(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->in[0], call->in[1], -1, &p);
+  index_position p;
+  index_position_rows(call->in[0], call->in[1], -1, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status cu_embedding_grad(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
+  index_position p;
+  index_position_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
   return add(call->out[0], NULL, call->in[0], &p, capl_tensor_numel(call->in[1]));
 }
 
@@ -141,16 +142,16 @@ static bool is_real(const capl_tensor *t)
 
 static capl_status cu_scatter_add(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   capl_tensor *y = call->out[0];
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, y->ndim, &dim));
-  take_place_each(y, call->in[1], dim, &p);
+  index_position_each(y, call->in[1], dim, &p);
   if (!is_real(y)) return count(y, call->in[0], call->in[2], &p);
   return add(y, call->in[0], call->in[2], &p, call->in[1]->size[dim]);
 }
 
-static capl_status find_last(const take_place *p, take_write_args *write, void *memory)
+static capl_status find_last(const index_position *p, take_write_args *write, void *memory)
 {
   const capl_tensor *t[] = {&p->order, &p->index, &p->base};
   take_last_args a = {.index = index_of(p), .bad = memory, .last = (unsigned long long *)memory + 1};
@@ -161,7 +162,7 @@ static capl_status find_last(const take_place *p, take_write_args *write, void *
   return launch(TAKE_LAST, &a.loop, &a);
 }
 
-static capl_status write_last(const capl_call *call, const take_place *p, void *memory)
+static capl_status write_last(const capl_call *call, const index_position *p, void *memory)
 {
   capl_tensor *y = call->out[0];
   const capl_tensor *x = call->in[0], *src = call_input(call, 2), *values[] = {&p->order, src, &p->base}, *t[] = {y, x};
@@ -177,12 +178,12 @@ static capl_status write_last(const capl_call *call, const take_place *p, void *
 
 static capl_status cu_scatter(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   void *memory;
   int dim;
   capl_tensor *y = call->out[0];
   CAPL_TRY(normalize_dim(call->attr[TAKE_DIM].i, y->ndim, &dim));
-  take_place_each(y, call->in[1], dim, &p);
+  index_position_each(y, call->in[1], dim, &p);
   if (capl_tensor_numel(y) == 0) return CAPL_OK;
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(1 + capl_tensor_numel(y)) * sizeof(unsigned long long), &memory));
   capl_status status = write_last(call, &p, memory);

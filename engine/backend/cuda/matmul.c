@@ -34,7 +34,7 @@ static bool has_relu(const blas_record *r)
 }
 
 /* The record by the own kernel, all but row_sums; y is dense. */
-static capl_status run_own(const blas_record *r, const blas_pointers *p)
+static capl_status run_native(const blas_record *r, const blas_pointers *p)
 {
   matmul_args args = {.a = operand_of(&r->a, p->a),
                       .b = operand_of(&r->b, p->b),
@@ -53,7 +53,7 @@ static capl_status run_own(const blas_record *r, const blas_pointers *p)
 /* The hash's bits are spread: native_count.c has a table for all kinds. */
 static void note(const blas_record *r, bool own)
 {
-  own_note("matmul", blas_hash(r) * UINT64_C(0x9E3779B97F4A7C15), own);
+  native_count_note("matmul", blas_hash(r) * UINT64_C(0x9E3779B97F4A7C15), own);
 }
 
 /* By the library: *done is false where it has no algorithm, and nothing happened. */
@@ -70,7 +70,7 @@ static capl_status run_library(blas_record *r, const blas_pointers *p, bool *don
 }
 
 /* Told once: own kernels are many times slower than the library's. */
-static void tell_own(const blas_record *r)
+static void log_native(const blas_record *r)
 {
   static bool told;
   char text[BLAS_TEXT];
@@ -97,9 +97,9 @@ capl_status cu_product(blas_record *r, const blas_pointers *p)
     CAPL_TRY(run_library(&plain, &(blas_pointers){p->a, p->b, p->y, NULL}, &done));
     if (done) return finish(r, p);
   }
-  tell_own(r);
+  log_native(r);
   note(r, true);
-  CAPL_TRY(run_own(r, p));
+  CAPL_TRY(run_native(r, p));
   r->tf32 = false;
   blas_count(r);
   return CAPL_OK;
@@ -131,7 +131,7 @@ static capl_status linear(const capl_call *call, bool relu)
   blas_pointers p = {capl_tensor_data(x), capl_tensor_data(weight), capl_tensor_data(y), NULL};
   record.epilogue = bias ? (relu ? BLAS_BIAS_RELU : BLAS_BIAS) : (relu ? BLAS_RELU : BLAS_PLAIN);
   if (bias) p.vector = capl_tensor_data(bias);
-  capl_status status = last_size(x) ? cu_product(&record, &p) : run_own(&record, &p); /* no terms: bias only */
+  capl_status status = last_size(x) ? cu_product(&record, &p) : run_native(&record, &p); /* no terms: bias only */
   capl_tensor_unref(bias);
   return status;
 }

@@ -24,7 +24,7 @@ static int number_of(const char *kind)
   return k;
 }
 
-void own_note(const char *kind, uint64_t hash, bool own)
+void native_count_note(const char *kind, uint64_t hash, bool own)
 {
   uint64_t key = (hash & ~(uint64_t)3) | USED;
   size_t i = (size_t)(hash >> 2) & (SLOTS - 1);
@@ -39,7 +39,7 @@ void own_note(const char *kind, uint64_t hash, bool own)
   seen[i] = key | (own ? OWN : 0);
 }
 
-void own_report(capl_own_fn fn, void *user)
+void native_count_report(capl_own_fn fn, void *user)
 {
   for (int k = 0; k < KINDS && kinds[k].kind; k++) fn(user, kinds[k].kind, kinds[k].own, kinds[k].total);
 }

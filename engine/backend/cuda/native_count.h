@@ -7,8 +7,8 @@
 #include "capl/backend.h"
 
 /* A record ran: by own kernels, or by the library. kind: a constant text; hash: of the record. */
-void own_note(const char *kind, uint64_t hash, bool own);
+void native_count_note(const char *kind, uint64_t hash, bool own);
 /* capl_backend.own_kernels */
-void own_report(capl_own_fn fn, void *user);
+void native_count_report(capl_own_fn fn, void *user);
 
 #endif

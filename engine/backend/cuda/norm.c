@@ -88,8 +88,8 @@ typedef struct {
   bool relu;
 } own_call;
 
-static capl_status own_forward(const void *data);
-static capl_status own_backward(const void *data);
+static capl_status native_forward(const void *data);
+static capl_status native_backward(const void *data);
 
 static float *data_or_null(const capl_tensor *t)
 {
@@ -111,7 +111,7 @@ static capl_status train_by_dnn(const capl_call *call, bool relu, bool *done)
                     .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
   record.relu = relu;
   record.running = p.at[DNN_RUNNING_MEAN] != NULL;
-  return try_dnn(call, &record, &p, &(dnn_work){own_forward, &(own_call){call, relu}}, done);
+  return try_dnn(call, &record, &p, &(dnn_work){native_forward, &(own_call){call, relu}}, done);
 }
 
 /* batch_norm_grad in training. */
@@ -124,7 +124,7 @@ static capl_status differentiate_by_dnn(const capl_call *call, bool *done)
                            [DNN_INVSTD] = capl_tensor_data(call->in[4]), [DNN_DX] = capl_tensor_data(call->out[0]),
                            [DNN_DSCALE] = capl_tensor_data(call->out[1]),
                            [DNN_DSHIFT] = capl_tensor_data(call->out[2])}};
-  return try_dnn(call, &record, &p, &(dnn_work){own_backward, &(own_call){call, false}}, done);
+  return try_dnn(call, &record, &p, &(dnn_work){native_backward, &(own_call){call, false}}, done);
 }
 
 /* ---- forward ---- */
@@ -186,7 +186,7 @@ static capl_status statistics(const capl_call *call)
 }
 
 /* Without running statistics, which one call must not update several times. */
-static capl_status own_forward(const void *data)
+static capl_status native_forward(const void *data)
 {
   const own_call *own = data;
   capl_call call = *own->call;
@@ -281,7 +281,7 @@ static capl_status differentiate(const capl_call *call, bool fused)
   return launch_cut(NORM_GRAD_APPLY, x, vector, &args.p, &args);
 }
 
-static capl_status own_backward(const void *data)
+static capl_status native_backward(const void *data)
 {
   return differentiate(((const own_call *)data)->call, false);
 }

@@ -21,14 +21,14 @@ static inline bool cu_is_wide(const capl_tensor *t, const void *other)
 }
 
 /* How blocks share `pixels` of t's channels. */
-static inline cu_pixels cu_cut(int64_t pixels, const capl_tensor *t, bool wide, int blocks_per_multiprocessor)
+static inline cu_pixels cu_pixel_grid(int64_t pixels, const capl_tensor *t, bool wide, int blocks_per_multiprocessor)
 {
   int64_t blocks = (int64_t)blocks_per_multiprocessor * cu.multiprocessors;
   return cu_pixels_of(pixels, t->size[1], wide ? CU_WIDE_VALUES : 1, blocks);
 }
 
 /* Queues kernel number `kernel` of a table of CU_WIDE rows; type: of the images. */
-static inline capl_status cu_launch_cut(const cu_entry *table, int kernel, capl_dtype type, bool wide,
+static inline capl_status cu_launch_pixels(const cu_entry *table, int kernel, capl_dtype type, bool wide,
                                         const cu_pixels *p, const void *args)
 {
   cu_entry entry = table[cu_wide_entry(kernel, wide, cu_type_of(type))];

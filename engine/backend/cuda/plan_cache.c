@@ -38,7 +38,7 @@ static const uint64_t CHECKSUM_START = 0xCBF29CE484222325u;
 
 static bool path_of(const char *kind, const char *scope, const char *key, char *path)
 {
-  if (!capl_place("XDG_CACHE_HOME", ".cache", "", path, PATH_LEN - HEAD_LEN)) return false;
+  if (!capl_user_path("XDG_CACHE_HOME", ".cache", "", path, PATH_LEN - HEAD_LEN)) return false;
   uint64_t name = checksum(CHECKSUM_START, scope, strlen(scope) + 1);
   name = checksum(name, key, strlen(key));
   size_t used = strlen(path);
@@ -47,7 +47,7 @@ static bool path_of(const char *kind, const char *scope, const char *key, char *
 }
 
 /* One line about the file at path; its name may hold anything. */
-static void tell(const char *path, const char *what, const char *why)
+static void log_cache(const char *path, const char *what, const char *why)
 {
   char shown[512];
   capl_text_show(shown, sizeof shown, path, false);
@@ -105,7 +105,7 @@ char *plan_cache_read(const char *kind, const char *scope, const char *key, size
   if (!text) return NULL;
   const char *why, *value = check(text, all, scope, key, &why);
   if (!value) {
-    tell(path, why, "it is made again");
+    log_cache(path, why, "it is made again");
     free(text);
     return NULL;
   }
@@ -174,18 +174,18 @@ void plan_cache_write(const char *kind, const char *scope, const char *key, cons
   if (!path_of(kind, scope, key, path)) return;
   if (replace(path, scope, key, value, len)) return;
   if (errno == ENOENT) {
-    capl_place_make_above(path);
+    capl_make_parent_dirs(path);
     if (replace(path, scope, key, value, len)) return;
   }
   if (told) return;
   told = true;
-  tell(path, "cannot be written, so that the next start takes as long as this one", capl_errno_text(errno));
+  log_cache(path, "cannot be written, so that the next start takes as long as this one", capl_errno_text(errno));
 }
 
 void plan_cache_drop(const char *kind, const char *scope, const char *key, const char *why)
 {
   char path[PATH_LEN];
   if (!path_of(kind, scope, key, path)) return;
-  tell(path, "is of no use and is made again", why);
+  log_cache(path, "is of no use and is made again", why);
   unlink(path);
 }

@@ -50,10 +50,10 @@ static capl_status forward(const capl_call *call, pool_shape shape, int kernel, 
   pool_args args = {.s = shape, .x = capl_tensor_data(x), .y = capl_tensor_data(y),
                     .index = index ? capl_tensor_data(index) : NULL};
   bool wide = cu_is_wide(x, args.y) && (!index || cu_starts_wide(args.index, index->dtype));
-  args.p = cu_cut(images_pixels(y), y, wide, CU_PIXEL_BLOCKS);
-  if (area_of(&shape) < LARGE_AREA) return cu_launch_cut(cu_pool_table, kernel, x->dtype, wide, &args.p, &args);
+  args.p = cu_pixel_grid(images_pixels(y), y, wide, CU_PIXEL_BLOCKS);
+  if (area_of(&shape) < LARGE_AREA) return cu_launch_pixels(cu_pool_table, kernel, x->dtype, wide, &args.p, &args);
   args.p.chunk = 1;
-  return cu_launch_cut(cu_pool_table, large, x->dtype, wide, &args.p, &args);
+  return cu_launch_pixels(cu_pool_table, large, x->dtype, wide, &args.p, &args);
 }
 
 static capl_status max_forward(const capl_call *call, const capl_attr *attr)
@@ -87,8 +87,8 @@ static capl_status backward(const capl_call *call, pool_shape shape, int kernel,
   pool_grad_args args = {.s = shape, .dy = capl_tensor_data(dy), .index = index ? capl_tensor_data(index) : NULL,
                          .dx = capl_tensor_data(dx)};
   bool wide = cu_is_wide(dy, args.dx) && (!index || cu_starts_wide(args.index, index->dtype));
-  args.p = cu_cut(images_pixels(dx), dx, wide, CU_PIXEL_BLOCKS);
-  return cu_launch_cut(cu_pool_table, kernel, dy->dtype, wide, &args.p, &args);
+  args.p = cu_pixel_grid(images_pixels(dx), dx, wide, CU_PIXEL_BLOCKS);
+  return cu_launch_pixels(cu_pool_table, kernel, dy->dtype, wide, &args.p, &args);
 }
 
 static capl_status max_backward(const capl_call *call, const capl_attr *attr)

@@ -26,8 +26,8 @@ static capl_status resample(const capl_call *call, int kernel, const capl_tensor
                         .from = capl_tensor_data(from), .to = capl_tensor_data(to)};
   if (capl_tensor_numel(to) == 0) return CAPL_OK;
   bool wide = cu_is_wide(from, a.to);
-  a.p = cu_cut(to->size[0] * to->size[2] * to->size[3], to, wide, CU_PIXEL_BLOCKS);
-  return cu_launch_cut(cu_sample_table, kernel, from->dtype, wide, &a.p, &a);
+  a.p = cu_pixel_grid(to->size[0] * to->size[2] * to->size[3], to, wide, CU_PIXEL_BLOCKS);
+  return cu_launch_pixels(cu_sample_table, kernel, from->dtype, wide, &a.p, &a);
 }
 
 static capl_status cu_interpolate(const capl_call *call)

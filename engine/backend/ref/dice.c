@@ -67,7 +67,7 @@ static double area(const regions *r, int64_t n, int64_t k, int which)
   return sum;
 }
 
-static capl_status ref_region_sums(const capl_call *call)
+static capl_status ref_dice_sums(const capl_call *call)
 {
   regions r = regions_of(call);
   capl_tensor *sums = call->out[0];
@@ -100,7 +100,7 @@ static void grad_place(const regions *r, const capl_tensor *dsums, int64_t n, in
   }
 }
 
-static capl_status ref_region_sums_grad(const capl_call *call)
+static capl_status ref_dice_sums_grad(const capl_call *call)
 {
   regions r = regions_of(call);
   for (int64_t n = 0; n < r.images; n++)
@@ -112,7 +112,7 @@ static capl_status ref_region_sums_grad(const capl_call *call)
 }
 
 const capl_kernel ref_region_kernels[] = {
-  {CAPL_OP_region_sums, ref_region_sums, ref_supports_any, 0},
-  {CAPL_OP_region_sums_grad, ref_region_sums_grad, ref_supports_any, 0},
+  {CAPL_OP_dice_sums, ref_dice_sums, ref_supports_any, 0},
+  {CAPL_OP_dice_sums_grad, ref_dice_sums_grad, ref_supports_any, 0},
   {0},
 };

@@ -9,22 +9,22 @@
 #include "ops/index.h"
 
 /* y[i] := element of x that index i stands for. */
-static capl_status take(capl_tensor *y, const capl_tensor *x, const take_place *p)
+static capl_status take(capl_tensor *y, const capl_tensor *x, const index_position *p)
 {
   ref_walk w;
-  CAPL_TRY(take_need_range(p));
+  CAPL_TRY(index_need_range(p));
   for (REF_WALK(&w, y, &p->index, &p->base); w.more; ref_walk_next(&w))
     ref_move(y, w.at[0], x, w.at[2] + ref_get_int(&p->index, w.at[1]) * p->step);
   return CAPL_OK;
 }
 
 /* Sums stay in double until the end: adding in 16 bits would lose what is small. y is dense. */
-static capl_status add(capl_tensor *y, const capl_tensor *src, const take_place *p)
+static capl_status add(capl_tensor *y, const capl_tensor *src, const index_position *p)
 {
   ref_walk w;
   void *memory;
   int64_t numel = capl_tensor_numel(y);
-  CAPL_TRY(take_need_range(p));
+  CAPL_TRY(index_need_range(p));
   CAPL_TRY(capl_scratch_get(y->device, (size_t)numel * sizeof(double), &memory));
   double *sum = memory;
   for (int64_t i = 0; i < numel; i++) sum[i] = ref_get(y, i);
@@ -38,10 +38,10 @@ static capl_status add(capl_tensor *y, const capl_tensor *src, const take_place 
 }
 
 /* Whole numbers are added exactly. */
-static capl_status add_whole(capl_tensor *y, const capl_tensor *src, const take_place *p)
+static capl_status add_whole(capl_tensor *y, const capl_tensor *src, const index_position *p)
 {
   ref_walk w;
-  CAPL_TRY(take_need_range(p));
+  CAPL_TRY(index_need_range(p));
   for (REF_WALK(&w, &p->order, &p->index, &p->base, src); w.more; ref_walk_next(&w)) {
     int64_t at = w.at[2] + ref_get_int(&p->index, w.at[1]) * p->step;
     ref_set_int(y, at, (int64_t)((uint64_t)ref_get_int(y, at) + (uint64_t)ref_get_int(src, w.at[3])));
@@ -49,7 +49,7 @@ static capl_status add_whole(capl_tensor *y, const capl_tensor *src, const take_
   return CAPL_OK;
 }
 
-static capl_status add_any(capl_tensor *y, const capl_tensor *src, const take_place *p)
+static capl_status add_any(capl_tensor *y, const capl_tensor *src, const index_position *p)
 {
   return capl_dtype_is_float(y->dtype) ? add(y, src, p) : add_whole(y, src, p);
 }
@@ -74,33 +74,33 @@ static capl_status dim_of(const capl_call *call, int ndim, int *dim)
 
 static capl_status ref_gather(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(dim_of(call, call->in[0]->ndim, &dim));
-  take_place_each(call->in[0], call->in[1], dim, &p);
+  index_position_each(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status ref_gather_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(dim_of(call, call->out[0]->ndim, &dim));
-  take_place_each(call->out[0], call->in[1], dim, &p);
+  index_position_each(call->out[0], call->in[1], dim, &p);
   clear(call->out[0]);
   return add(call->out[0], call->in[0], &p);
 }
 
 static capl_status ref_scatter(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   ref_walk w;
   int dim;
   capl_tensor *y = call->out[0];
   const capl_tensor *src = call_input(call, 2);
   CAPL_TRY(dim_of(call, y->ndim, &dim));
-  take_place_each(y, call->in[1], dim, &p);
-  CAPL_TRY(take_need_range(&p));
+  index_position_each(y, call->in[1], dim, &p);
+  CAPL_TRY(index_need_range(&p));
   put_all(y, call->in[0]);
   for (REF_WALK(&w, &p.order, &p.index, &p.base, src ? src : &p.index); w.more; ref_walk_next(&w)) {
     int64_t at = w.at[2] + ref_get_int(&p.index, w.at[1]) * p.step;
@@ -112,44 +112,44 @@ static capl_status ref_scatter(const capl_call *call)
 
 static capl_status ref_scatter_add(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(dim_of(call, call->out[0]->ndim, &dim));
-  take_place_each(call->out[0], call->in[1], dim, &p);
+  index_position_each(call->out[0], call->in[1], dim, &p);
   put_all(call->out[0], call->in[0]);
   return add_any(call->out[0], call->in[2], &p);
 }
 
 static capl_status ref_index_select(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(dim_of(call, call->in[0]->ndim, &dim));
-  take_place_slices(call->in[0], call->in[1], dim, &p);
+  index_position_slices(call->in[0], call->in[1], dim, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status ref_index_select_grad(const capl_call *call)
 {
-  take_place p;
+  index_position p;
   int dim;
   CAPL_TRY(dim_of(call, call->out[0]->ndim, &dim));
-  take_place_slices(call->out[0], call->in[1], dim, &p);
+  index_position_slices(call->out[0], call->in[1], dim, &p);
   clear(call->out[0]);
   return add(call->out[0], call->in[0], &p);
 }
 
 static capl_status ref_embedding(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->in[0], call->in[1], -1, &p);
+  index_position p;
+  index_position_rows(call->in[0], call->in[1], -1, &p);
   return take(call->out[0], call->in[0], &p);
 }
 
 static capl_status ref_embedding_grad(const capl_call *call)
 {
-  take_place p;
-  take_place_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
+  index_position p;
+  index_position_rows(call->out[0], call->in[1], call->attr[EMBEDDING_GRAD_PADDING].i, &p);
   clear(call->out[0]);
   return add(call->out[0], call->in[0], &p);
 }

@@ -123,7 +123,7 @@ int bind_fail(lua_State *L, capl_status code, const char *op, const char *hint, 
 int bind_arg_error(lua_State *L, int i, const char *fmt, ...) CAPL_PRINTF(3, 4);
 int bind_type_error(lua_State *L, int i, const char *expected);
 /* Rewrites the error table on top when text is Lua's own complaint about a line of the library (error_call.c). */
-void bind_blame(lua_State *L, const char *text);
+void bind_error_add_call(lua_State *L, const char *text);
 /* "recipe.lua:41" into buf, "" when no recipe is running. */
 void bind_where(lua_State *L, char *buf, size_t len);
 

@@ -390,14 +390,14 @@ static void normalize(lua_State *L)
   if (!placed) locate(L, true);
   hint_near_name(L, text);
   hint_exhausted(L, text);
-  bind_blame(L, text);
+  bind_error_add_call(L, text);
 }
 
 static int on_error(lua_State *L)
 {
-  bind_frames_note(L);
+  bind_locals_note(L);
   normalize(L);
-  bind_frames_rename(L);
+  bind_locals_rename(L);
   lua_getfield(L, -1, "traceback");
   bool known = lua_isstring(L, -1); /* raised again by an outer call: the first one was where it happened */
   lua_pop(L, 1);
@@ -415,7 +415,8 @@ int capl_bind_call(lua_State *L, int nargs, int nresults)
   lua_pushcfunction(L, on_error);
   lua_insert(L, base);
   int status = lua_pcall(L, nargs, nresults, base);
-  bool interrupted = status == LUA_ERRERR && capl_interrupt_told(L); /* it came once more while on_error was at work */
+  /* it came once more while on_error was at work */
+  bool interrupted = status == LUA_ERRERR && capl_interrupt_reported(L);
   capl_interrupt_clear();
   lua_remove(L, base);
   if (interrupted) {

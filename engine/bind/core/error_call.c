@@ -121,7 +121,7 @@ static bool is_lua_error(const char *text)
   return false;
 }
 
-void bind_blame(lua_State *L, const char *text)
+void bind_error_add_call(lua_State *L, const char *text)
 {
   call c;
   const char *names[MOST];

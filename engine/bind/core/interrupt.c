@@ -33,7 +33,7 @@ static bool still_wanted(lua_State *L)
   return false;
 }
 
-bool capl_interrupt_told(lua_State *L) { return requested && still_wanted(L); }
+bool capl_interrupt_reported(lua_State *L) { return requested && still_wanted(L); }
 
 static void stop_here(lua_State *L, lua_Debug *ar)
 {

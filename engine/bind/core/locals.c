@@ -136,16 +136,16 @@ static void note(lua_State *L, bool interrupt)
   lua_setfield(L, LUA_REGISTRYINDEX, KEPT);
 }
 
-void bind_frames_note(lua_State *L) { note(L, capl_interrupt_pending()); }
+void bind_locals_note(lua_State *L) { note(L, capl_interrupt_pending()); }
 
-void bind_frames_stop(lua_State *L)
+void bind_locals_stop(lua_State *L)
 {
   lua_pushnil(L);
   note(L, true);
   lua_pop(L, 1);
 }
 
-void bind_frames_rename(lua_State *L)
+void bind_locals_rename(lua_State *L)
 {
   if (!keeping) return;
   lua_getfield(L, LUA_REGISTRYINDEX, KEPT);
@@ -158,7 +158,7 @@ void bind_frames_rename(lua_State *L)
 
 static int on_raise(lua_State *L)
 {
-  bind_frames_note(L);
+  bind_locals_note(L);
   return 1;
 }
 
@@ -363,7 +363,7 @@ static int frames_names(lua_State *L)
   return 1;
 }
 
-void capl_frames_add(lua_State *L)
+void capl_locals_add(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"frames_keep", frames_keep}, {"frames_kept", frames_kept},
                                        {"frames_live", frames_live}, {"frames_get", frames_get},

@@ -364,7 +364,7 @@ static int sys_write(lua_State *L)
   char temporary[4096];
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return errno = ENAMETOOLONG, fail(L, "write", path);
-  int fd = capl_file_anew(temporary);
+  int fd = capl_file_create_new(temporary);
   FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
   if (!file) return fail(L, "write", path);
   bool written = fwrite(text, 1, n, file) == n && fflush(file) == 0 && fsync(fileno(file)) == 0;

@@ -56,9 +56,9 @@ void capl_attach_open(void)
 
 /* ---- time that does not count ----------------------------------------------------------------- */
 
-static crew_hold *hold;
+static time_hold *hold;
 
-void capl_attach_hold(crew_hold *place) { hold = place; }
+void capl_attach_hold(time_hold *place) { hold = place; }
 
 void capl_attach_held(bool on)
 {
@@ -83,7 +83,7 @@ static int attach_wanted(lua_State *L) { return lua_pushboolean(L, attach_is_wan
 static int attach_hurried(lua_State *L) { return lua_pushboolean(L, attach_is_hurried()), 1; }
 
 /* attach_enter() -> the client's hello; nil: it has gone again */
-static int attach_let_in(lua_State *L) { return lua_pushstring(L, attach_enter()), 1; }
+static int attach_accept(lua_State *L) { return lua_pushstring(L, attach_enter()), 1; }
 
 /* attach_next() -> "line", "complete", "leave", "gone" or "stop" (of the run, by a signal), and a text */
 static int attach_take(lua_State *L)
@@ -140,7 +140,7 @@ static int attach_run(lua_State *L)
 }
 
 /* attach_leave(why) */
-static int attach_see_off(lua_State *L) { return attach_leave(luaL_checkstring(L, 1)), 0; }
+static int attach_disconnect(lua_State *L) { return attach_leave(luaL_checkstring(L, 1)), 0; }
 
 /* ---- the terminal ---------------------------------------------------------------------------- */
 
@@ -276,8 +276,8 @@ void capl_attach_add(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"attach_describe", attach_describe_as}, {"attach_hold", attach_hold}, {"attach_wanted", attach_wanted},
-    {"attach_hurried", attach_hurried}, {"attach_enter", attach_let_in}, {"attach_next", attach_take},
-    {"attach_answer", attach_say}, {"attach_run", attach_run}, {"attach_leave", attach_see_off},
+    {"attach_hurried", attach_hurried}, {"attach_enter", attach_accept}, {"attach_next", attach_take},
+    {"attach_answer", attach_say}, {"attach_run", attach_run}, {"attach_leave", attach_disconnect},
     {"client_runs", client_runs}, {"client_begin", client_begin}, {"client_send", client_send},
     {"client_receive", client_receive}, {"client_prompt", client_prompt}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);

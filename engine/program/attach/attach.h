@@ -10,11 +10,11 @@
 /* Adds attach_… (the run's side) and client_… (the terminal's) to the table on the stack. */
 void capl_attach_add(lua_State *L);
 
-struct crew_hold;
+struct time_hold;
 
 /* Where the supervisor sees that this process is held by somebody at a prompt, so that the time does not count; NULL =
 ** nowhere. */
-void capl_attach_hold(struct crew_hold *place);
+void capl_attach_hold(struct time_hold *place);
 /* It is held from now on, or no longer. */
 void capl_attach_held(bool on);
 

@@ -7,9 +7,9 @@
 #include <stdatomic.h>
 
 /* Written by the process, read by its supervisor. */
-typedef struct crew_hold {
+typedef struct time_hold {
   atomic_llong before_ms; /* of all times that are over */
   atomic_llong since_ms;  /* on the monotonic clock, when this one began; 0 = it is not held */
-} crew_hold;
+} time_hold;
 
 #endif

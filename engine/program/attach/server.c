@@ -44,7 +44,7 @@ static void ring(int event)
   eventfd_write(event, 1);
 }
 
-static void hush(int event)
+static void clear_event(int event)
 {
   eventfd_t count;
   eventfd_read(event, &count);
@@ -81,7 +81,7 @@ static void refuse(int fd, const char *why)
   close(fd);
 }
 
-static void tell_who(int fd)
+static void send_identity(int fd)
 {
   pthread_mutex_lock(&server.lock);
   const char *text = server.description ? server.description : "{}";
@@ -95,7 +95,7 @@ enum { FRAME_MS = 1000, FRAME_MS_INSIDE = 200 }; /* to wait for a frame; while s
 
 /* Somebody has come. A frame that does not arrive soon, or not whole, is none: nobody may keep the socket. What the run
 ** says may take as long as the client likes. */
-static void welcome(void)
+static void greet(void)
 {
   attach_frame frame;
   int fd = accept4(server.listener, NULL, NULL, SOCK_CLOEXEC);
@@ -103,7 +103,7 @@ static void welcome(void)
   attach_patience(fd, server.fd >= 0 ? FRAME_MS_INSIDE : FRAME_MS, FRAME_MS);
   if (!is_same_user(fd) || !attach_receive(fd, &frame)) return (void)close(fd);
   if (frame.kind != 'h') {
-    if (frame.kind == '?') tell_who(fd);
+    if (frame.kind == '?') send_identity(fd);
     else close(fd);
     return forget(&frame);
   }
@@ -143,7 +143,7 @@ static void read_client(void)
 }
 
 /* Lets a client go who is gone and not inside, or whom the run has let go. */
-static void see_off(void)
+static void close_client(void)
 {
   pthread_mutex_lock(&server.lock);
   if (server.fd >= 0 && (server.left || (server.gone && !server.inside))) {
@@ -163,10 +163,10 @@ static void *serve(void *user)
     struct pollfd p[] = {{.fd = server.listener, .events = POLLIN}, {.fd = server.changed, .events = POLLIN},
                          {.fd = server.fd >= 0 && !server.gone ? server.fd : -1, .events = POLLIN}};
     if (poll(p, 3, -1) <= 0) continue;
-    if (p[1].revents) hush(server.changed);
+    if (p[1].revents) clear_event(server.changed);
     if (p[2].revents) read_client();
-    see_off();
-    if (p[0].revents) welcome();
+    close_client();
+    if (p[0].revents) greet();
   }
   return NULL;
 }
@@ -235,7 +235,7 @@ void attach_next(attach_frame *frame)
     if (full || gone) return;
     struct pollfd p = {.fd = server.arrived, .events = POLLIN};
     if (poll(&p, 1, LOOK_MS) <= 0) return (void)(frame->kind = 'i');
-    hush(server.arrived);
+    clear_event(server.arrived);
   }
 }
 

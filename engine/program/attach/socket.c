@@ -22,7 +22,7 @@ _Static_assert(ATTACH_PATH <= sizeof((struct sockaddr_un *)0)->sun_path, "a sock
 /* ---- places ---------------------------------------------------------------------------------- */
 
 /* Only what belongs to this user and opens to nobody else is a place for sockets. */
-static bool is_ours(const char *path, char why[ATTACH_WHY])
+static bool is_own_socket(const char *path, char why[ATTACH_WHY])
 {
   struct stat info;
   if (lstat(path, &info) != 0) return snprintf(why, ATTACH_WHY, "%s: %s", path, capl_errno_text(errno)), false;
@@ -41,7 +41,7 @@ bool attach_folder(int which, char path[ATTACH_PATH], bool make, char why[ATTACH
   else snprintf(path, ATTACH_PATH, "/tmp/capl-%u", (unsigned)geteuid());
   if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
     return snprintf(why, ATTACH_WHY, "%s: %s", path, capl_errno_text(errno)), false;
-  return is_ours(path, why);
+  return is_own_socket(path, why);
 }
 
 bool attach_path(int which, pid_t pid, bool make, char path[ATTACH_PATH])

@@ -25,7 +25,7 @@ enum { LINE = 2 * 64 + 3, FILE_NAME = 4096, MOST = 1 << 18 };
 
 static bool state_file(char *path)
 {
-  return capl_place("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 128);
+  return capl_user_path("XDG_STATE_HOME", ".local/state", "allowed", path, FILE_NAME - 128);
 }
 
 /* Only whole lines, and of very many the later half: what is forgotten is asked again. */
@@ -96,7 +96,7 @@ static void keep(const capl_job *job, const grants_asked *asked)
 {
   char path[FILE_NAME], line[LINE];
   if (!state_file(path)) return;
-  capl_place_make_above(path);
+  capl_make_parent_dirs(path);
   make_line(line, job, asked);
   char *text = read_kept(path);
   if (!is_kept(text, line) && !write_kept(path, text, line))

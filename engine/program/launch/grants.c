@@ -155,8 +155,8 @@ static capl_status give_cache(const char *recipe)
   /* a path that shares it with another cannot be made up */
   SHA256Data((const uint8_t *)real, strlen(real), name + strlen(name));
   unsetenv("CAPL_RECIPE_CACHE"); /* of the capl that starts this one */
-  if (!capl_place("XDG_CACHE_HOME", ".cache", name, path, sizeof path)) return CAPL_OK;
-  capl_place_make_above(path);
+  if (!capl_user_path("XDG_CACHE_HOME", ".cache", name, path, sizeof path)) return CAPL_OK;
+  capl_make_parent_dirs(path);
   mkdir(path, 0700);
   strcpy(own_cache, path);
   setenv("CAPL_RECIPE_CACHE", path, 1);
@@ -218,7 +218,7 @@ static capl_status protect_own_folders(void)
     attach_folder(i, path, false, why);
     if (*path) CAPL_TRY(capl_policy_protect(path, "the sockets of capl attach"));
   }
-  if (!capl_place("XDG_STATE_HOME", ".local/state", "", path, sizeof path)) return CAPL_OK;
+  if (!capl_user_path("XDG_STATE_HOME", ".local/state", "", path, sizeof path)) return CAPL_OK;
   return capl_policy_protect(path, "what was allowed to recipes");
 }
 

@@ -55,9 +55,9 @@ static char *new_path(void)
   return page == MAP_FAILED ? NULL : page;
 }
 
-static crew_hold *new_hold(void)
+static time_hold *new_hold(void)
 {
-  void *page = mmap(NULL, sizeof(crew_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void *page = mmap(NULL, sizeof(time_hold), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return page == MAP_FAILED ? NULL : page;
 }
 
@@ -118,8 +118,8 @@ static void announce_terminal(void)
   set_number("CAPL_BAR", known ? size.ws_col : 80);
 }
 
-/* What a crew of workers needs: who confines them starts for them what they may not start. */
-static crew crew_of(const launch *l, crew c)
+/* What a worker_group of workers needs: who confines them starts for them what they may not start. */
+static worker_group workers_of(const launch *l, worker_group c)
 {
   int requests = l->job.confined ? capl_spawner_open() : -1;
   if (requests < 0) return c;
@@ -143,7 +143,8 @@ static int launch_alone(launch *l)
 {
   l->job.saving = new_flags(1);
   l->job.hold = new_hold();
-  crew c = crew_of(l, (crew){.count = 1, .run = run_worker, .user = l, .ranks = 1, .output = OUTPUT_OWN,
+  worker_group c = workers_of(l, (worker_group){.count = 1, .run = run_worker, .user = l, .ranks = 1,
+                                                .output = OUTPUT_OWN,
                              .limit = l->seconds, .hold = l->job.hold, .saving = l->job.saving});
   return supervise(&c);
 }
@@ -212,7 +213,8 @@ static int launch_forked(launch *l, int ranks)
   announce_terminal();
   l->job.saving = new_flags(ranks);
   l->job.hold = new_hold();
-  crew c = crew_of(l, (crew){.count = ranks, .run = run_forked, .started = close_sockets, .user = &f, .ranks = ranks,
+  worker_group c = workers_of(l, (worker_group){.count = ranks, .run = run_forked, .started = close_sockets,
+                                                .user = &f, .ranks = ranks,
                              .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold,
                              .saving = l->job.saving});
   int status = supervise(&c);
@@ -247,7 +249,8 @@ static int launch_mpirun(launch *l, int ranks, int argc, char **argv)
   if (ranks_take(&argc, argv, &left_out) != CAPL_OK) return say_error(); /* each rank learns it from mpirun */
   const char **words = mpirun_command(path, ranks, argc, (const char *const *)argv);
   if (!words) return fprintf(stderr, "capl: no memory to call mpirun\n"), EXIT_ERROR;
-  int status = supervise(&(crew){.count = 1, .run = exec_mpirun, .user = words, .ranks = ranks, .output = OUTPUT_MPIRUN,
+  int status = supervise(&(worker_group){.count = 1, .run = exec_mpirun, .user = words, .ranks = ranks,
+                                         .output = OUTPUT_MPIRUN,
                                  .apart = true, .limit = l->seconds});
   free(words);
   return status == MPIRUN_LOST_HOST ? EXIT_LOST : status;
@@ -272,10 +275,12 @@ static int launch_rank(launch *l, const capl_place *place)
   share_processors(place->local_size, !ours && has_own_processors(place->local_size));
   if (getenv("CAPL_PROGRAM")) l->job.program = getenv("CAPL_PROGRAM");
   l->job.saving = new_flags(1);
-  crew_output output = ours ? OUTPUT_FRAMES : place->rank > 0 ? OUTPUT_TAGGED : OUTPUT_OWN;
-  crew c = crew_of(l, (crew){.count = 1, .run = run_rank, .user = l, .first = place->rank, .ranks = place->size,
+  worker_output output = ours ? OUTPUT_FRAMES : place->rank > 0 ? OUTPUT_TAGGED : OUTPUT_OWN;
+  worker_group c = workers_of(l, (worker_group){.count = 1, .run = run_rank, .user = l, .first = place->rank,
+                                                .ranks = place->size,
                              .host = place->local_size < place->size ? place->host : NULL, .output = output,
-                             .apart = true, .spoken_for = ours || place->rank > 0, .limit = ours ? 0 : l->seconds,
+                             .apart = true, .reported_elsewhere = ours || place->rank > 0, .limit = ours ? 0
+                                 : l->seconds,
                              .saving = l->job.saving});
   return supervise(&c);
 }

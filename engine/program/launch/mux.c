@@ -17,7 +17,7 @@ enum { MARK = sizeof mark - 1 };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-void frame_pipe(int fd)
+void mux_pipe(int fd)
 {
   int flags = fcntl(fd, F_GETFL);
   if (flags >= 0) fcntl(fd, F_SETFL, flags | O_DIRECT); /* anything but a pipe refuses */
@@ -31,7 +31,7 @@ static void write_piece(int fd, const char *text, size_t len)
   }
 }
 
-void frame_write(int fd, int rank, char stream, const char *text, size_t len)
+void mux_write(int fd, int rank, char stream, const char *text, size_t len)
 {
   char piece[FRAME_BYTES + 1];
   do {
@@ -93,7 +93,7 @@ static bool take_first(frame_reader *r)
   return true;
 }
 
-void frame_feed(frame_reader *r, const char *bytes, size_t len)
+void mux_feed(frame_reader *r, const char *bytes, size_t len)
 {
   while (len > 0) {
     size_t room = sizeof r->text - r->len, n = len < room ? len : room;
@@ -105,7 +105,7 @@ void frame_feed(frame_reader *r, const char *bytes, size_t len)
   }
 }
 
-void frame_end(frame_reader *r)
+void mux_end(frame_reader *r)
 {
   if (r->len > 0) r->other(r->user, r->text, r->len);
   r->len = 0;

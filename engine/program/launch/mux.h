@@ -16,9 +16,9 @@
 enum { FRAME_HEAD = 15, FRAME_BYTES = 4000 };
 
 /* Makes a pipe hand on each piece as it was written, also when several wait in it. */
-void frame_pipe(int fd);
+void mux_pipe(int fd);
 /* Writes text to fd as one frame or several. */
-void frame_write(int fd, int rank, char stream, const char *text, size_t len);
+void mux_write(int fd, int rank, char stream, const char *text, size_t len);
 
 /* Takes a stream of frames apart. Start with zeros and the calls set. */
 typedef struct {
@@ -29,8 +29,8 @@ typedef struct {
   size_t len;
 } frame_reader;
 
-void frame_feed(frame_reader *r, const char *bytes, size_t len);
+void mux_feed(frame_reader *r, const char *bytes, size_t len);
 /* The stream has ended: a broken frame is handed to other. */
-void frame_end(frame_reader *r);
+void mux_end(frame_reader *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* output.c -- what the processes of a crew print: collected, named by rank, handed on.
+/* output.c -- what the processes of a worker group print: collected, named by rank, handed on.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -29,7 +29,7 @@ typedef struct {
 } source;
 
 struct output {
-  const crew *c;
+  const worker_group *c;
   source *sources;      /* two per process: standard output, standard error */
   struct pollfd *polled;
   int n_sources, n_polled;
@@ -56,14 +56,14 @@ static void put_screen(void *user, const char *text, size_t len)
 static void put_frame(void *user, const char *text, size_t len)
 {
   stream *s = user;
-  frame_write(STDERR_FILENO, s->rank, s->which, text, len);
+  mux_write(STDERR_FILENO, s->rank, s->which, text, len);
 }
 
 void output_tell(output *o, const char *line, size_t len)
 {
   static bool amid;
   screen own = {.fd = STDERR_FILENO, .terminal = isatty(STDERR_FILENO), .amid = &amid};
-  if (o && o->c->output == OUTPUT_FRAMES) return frame_write(STDERR_FILENO, o->c->first, '2', line, len);
+  if (o && o->c->output == OUTPUT_FRAMES) return mux_write(STDERR_FILENO, o->c->first, '2', line, len);
   amid = !o; /* a worker that prints itself may show its bar */
   screen_put(o ? &o->err : &own, line, len, false);
 }
@@ -109,7 +109,7 @@ void output_mute(output *o)
 
 /* ---- making and freeing ----------------------------------------------------------------------- */
 
-static void name_lines(const crew *c, int rank, char *name)
+static void name_lines(const worker_group *c, int rank, char *name)
 {
   if (rank == 0 || c->output == OUTPUT_MPIRUN) return; /* those behind mpirun have named theirs */
   if (c->host)
@@ -120,7 +120,7 @@ static void name_lines(const crew *c, int rank, char *name)
 
 static void make_streams(output *o)
 {
-  const crew *c = o->c;
+  const worker_group *c = o->c;
   bool bar = c->output == OUTPUT_FRAMES ? getenv("CAPL_BAR") != NULL : o->out.terminal;
   for (int i = 0; i < o->n_streams; i++) {
     stream *s = &o->streams[i];
@@ -132,7 +132,7 @@ static void make_streams(output *o)
   }
 }
 
-output *output_new(const crew *c)
+output *output_new(const worker_group *c)
 {
   output *o = calloc(1, sizeof *o);
   if (!o) return NULL;
@@ -150,14 +150,14 @@ output *output_new(const crew *c)
   o->frames = (frame_reader){.frame = on_frame, .other = on_words, .user = o};
   o->words = (mpirun_words){.put = put_words, .user = o};
   make_streams(o);
-  if (c->output == OUTPUT_FRAMES) frame_pipe(STDERR_FILENO);
+  if (c->output == OUTPUT_FRAMES) mux_pipe(STDERR_FILENO);
   return o;
 }
 
 void output_free(output *o)
 {
   if (!o) return;
-  if (o->frames.frame) frame_end(&o->frames);
+  if (o->frames.frame) mux_end(&o->frames);
   for (int i = 0; o->streams && i < o->n_streams; i++) tag_end(&o->streams[i].line);
   if (o->words.put) mpirun_words_end(&o->words);
   for (int i = 0; o->sources && i < o->n_sources; i++)
@@ -219,7 +219,7 @@ static void take(output *o, int i, const char *bytes, size_t n)
   if (o->c->output != OUTPUT_MPIRUN)
     tag_feed(&o->streams[i].line, bytes, n);
   else if (i % 2)
-    frame_feed(&o->frames, bytes, n);
+    mux_feed(&o->frames, bytes, n);
   else
     on_words(o, bytes, n);
 }
@@ -270,7 +270,7 @@ void output_state(output *o, bool saving)
 {
   if (!o || o->c->output != OUTPUT_FRAMES || o->state == saving) return;
   o->state = saving;
-  frame_write(STDERR_FILENO, o->c->first, 's', saving ? "1" : "0", 1);
+  mux_write(STDERR_FILENO, o->c->first, 's', saving ? "1" : "0", 1);
 }
 
 void output_finish(output *o, int status)
@@ -278,7 +278,7 @@ void output_finish(output *o, int status)
   char text[8];
   if (!o || o->c->output != OUTPUT_FRAMES) return;
   for (int i = 0; i < o->n_streams; i++) tag_end(&o->streams[i].line);
-  frame_write(STDERR_FILENO, o->c->first, 'x', text, (size_t)snprintf(text, sizeof text, "%d", status & 255));
+  mux_write(STDERR_FILENO, o->c->first, 'x', text, (size_t)snprintf(text, sizeof text, "%d", status & 255));
 }
 
 bool output_saving(const output *o)

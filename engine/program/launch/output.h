@@ -1,6 +1,6 @@
-/* output.h -- what the processes of a crew print: collected, named by rank, handed on.
+/* output.h -- what the processes of a worker group print: collected, named by rank, handed on.
 **
-** Every call takes NULL for a crew that prints itself.
+** Every call takes NULL for a worker_group that prints itself.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_LAUNCH_OUTPUT_H
@@ -12,7 +12,7 @@ typedef struct output output;
 struct pollfd;
 
 /* NULL without memory. */
-output *output_new(const crew *c);
+output *output_new(const worker_group *c);
 void output_free(output *o);
 
 /* Around the fork of process index: makes its pipes; takes its ends, in the new process and in this one. */

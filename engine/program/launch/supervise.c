@@ -1,7 +1,7 @@
 /* supervise.c -- starts processes and watches them until the last has ended.
 **
 ** One thread and one loop: it waits for signals (through a descriptor), for output, and for the next moment at which
-** something is to be done. What ends a crew goes by steps: asked to save and end, told to end, killed.
+** something is to be done. What ends a worker_group goes by steps: asked to save and end, told to end, killed.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -42,7 +42,7 @@ typedef struct {
 } member;
 
 typedef struct {
-  const crew *c;
+  const worker_group *c;
   member *members;
   output *out; /* of all of them; NULL = they print themselves */
   double start;
@@ -89,7 +89,7 @@ static void *outlive_briefly(void *user)
 
 /* A single worker is asked to end when its supervisor dies, and may still save; ranks have lost each other by then.
 ** mpirun takes its ranks with it. */
-static void end_with(const crew *c, pid_t supervisor)
+static void end_with(const worker_group *c, pid_t supervisor)
 {
   static pid_t whom; /* read by the thread */
   pthread_t thread;
@@ -105,7 +105,7 @@ static void end_with(const crew *c, pid_t supervisor)
 /* In the new process: its output, its signals, its end with this one. */
 _Noreturn static void become(watcher *w, int index, pid_t supervisor)
 {
-  const crew *c = w->c;
+  const worker_group *c = w->c;
   if (c->apart) setpgid(0, 0);
   end_with(c, supervisor);
   close(w->signals);
@@ -203,7 +203,7 @@ static void take_step(watcher *w)
   } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
     tell_to_end(w);
   } else {
-    if (w->asked && !w->over && w->c->ranks < 2 && !w->c->spoken_for)
+    if (w->asked && !w->over && w->c->ranks < 2 && !w->c->reported_elsewhere)
       tell(w, "capl: the worker did not end by itself, and was killed");
     output_mute(w->out);
     signal_all(w, SIGKILL);
@@ -214,7 +214,7 @@ static void take_step(watcher *w)
 static void time_is_over(watcher *w)
 {
   w->over = true;
-  if (!w->c->spoken_for) tell(w, "capl: stopped after %g minutes, the limit of this run", w->c->limit / 60);
+  if (!w->c->reported_elsewhere) tell(w, "capl: stopped after %g minutes, the limit of this run", w->c->limit / 60);
   ask(w, SIGTERM);
   if (w->step < ASKED) go_to(w, ASKED, GRACE);
 }
@@ -313,7 +313,7 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   if ((n == SIGTERM || n == SIGHUP) && w->c->output != OUTPUT_MPIRUN
       && (w->step < ASKED || (w->orphan && w->step == ASKED)))
     go_to(w, ASKED, w->orphan ? ORPHAN : ENDS_TOO);
-  if (!w->c->spoken_for && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
+  if (!w->c->reported_elsewhere && (n == SIGINT || n == SIGTERM)) w->notice = elapsed(w) + 1;
 }
 
 static void read_signals(watcher *w)
@@ -349,7 +349,7 @@ static double keep_time(watcher *w)
   if (w->parent > 1 && getppid() != w->parent && w->step < KILLING) signal_all(w, SIGKILL), go_to(w, KILLING, 0);
   if (limit > 0 && !w->over) rest = sooner(rest, limit, now);
   rest = sooner(sooner(rest, w->notice, now), w->next, now);
-  if (w->c->spoken_for && w->asked && rest > 0.1) rest = 0.1; /* what it saves is told by a frame */
+  if (w->c->reported_elsewhere && w->asked && rest > 0.1) rest = 0.1; /* what it saves is told by a frame */
   return w->parent > 1 && rest > 0.5 ? 0.5 : rest;
 }
 
@@ -366,7 +366,7 @@ static void wait_for_something(watcher *w, double seconds)
     if (p[n + 1].revents & POLLIN) w->c->request(w->c->requests);
     output_read(w->out);
   }
-  if (w->c->saving && w->c->spoken_for) output_state(w->out, is_saving(w));
+  if (w->c->saving && w->c->reported_elsewhere) output_state(w->out, is_saving(w));
   if (w->out && output_status(w->out) > 0 && w->failure == 0) note_failure(w, output_status(w->out));
 }
 
@@ -402,7 +402,7 @@ static int job_status(const watcher *w, bool started)
   return w->failure == 0 && w->step >= TELLING && w->asked > 0 ? 128 + w->signal : w->failure;
 }
 
-int supervise(const crew *c)
+int supervise(const worker_group *c)
 {
   watcher w = {.c = c, .signals = -1, .start = clock_now()};
   w.members = calloc((size_t)c->count, sizeof *w.members);

@@ -9,7 +9,7 @@
 
 #include "program/launch/worker_group.h"
 
-/* Runs the crew and returns the exit status of the job: of the first process that failed; 124 out of time. */
-int supervise(const crew *c);
+/* Runs the worker group and returns the exit status of the job: of the first process that failed; 124 out of time. */
+int supervise(const worker_group *c);
 
 #endif

@@ -17,7 +17,7 @@ typedef enum {
   OUTPUT_TAGGED, /* what they print goes through this process, as lines by rank */
   OUTPUT_FRAMES, /* likewise, to another capl that has started mpirun */
   OUTPUT_MPIRUN, /* the process is mpirun, whose ranks send frames */
-} crew_output;
+} worker_output;
 
 typedef struct {
   int count;                         /* processes */
@@ -26,15 +26,15 @@ typedef struct {
   void *user;
   int first, ranks;   /* rank of process 0; ranks of the whole job, 1 = no names in messages */
   const char *host;   /* for the names of lines when there are several hosts; NULL = one */
-  crew_output output;
+  worker_output output;
   bool apart;         /* in a process group of their own, where the terminal's signals do not reach them */
-  bool spoken_for;    /* another process tells the user of signals and limits */
+  bool reported_elsewhere; /* another process tells the user of signals and limits */
   double limit;       /* seconds, 0 = none */
   double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
   void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */
   int requests;
-  crew_hold *hold;     /* of the process that the limit is for; NULL = it is never held */
+  time_hold *hold;     /* of the process that the limit is for; NULL = it is never held */
   atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
-} crew;
+} worker_group;
 
 #endif

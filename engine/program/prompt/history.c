@@ -28,8 +28,8 @@ static char *default_path(void)
   const char *own = getenv("CAPL_HISTORY");
   char path[LONGEST_PATH];
   if (own) return *own ? strdup(own) : NULL;
-  if (!capl_place("XDG_STATE_HOME", ".local/state", "history", path, sizeof path)) return NULL;
-  capl_place_make_above(path);
+  if (!capl_user_path("XDG_STATE_HOME", ".local/state", "history", path, sizeof path)) return NULL;
+  capl_make_parent_dirs(path);
   return strdup(path);
 }
 

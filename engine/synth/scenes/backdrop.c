@@ -31,7 +31,7 @@ static canvas_colour roll_colour(scene *s, float spread, float saturation, float
   float hue = s->hue + roll(s, -spread, spread);
   saturation += roll(s, -0.15f, 0.15f);
   value += roll(s, -0.15f, 0.15f);
-  return canvas_hsv(hue, steady_clamp(saturation, 0, 1), steady_clamp(value, 0, 1));
+  return canvas_hsv(hue, portable_clamp(saturation, 0, 1), portable_clamp(value, 0, 1));
 }
 
 static canvas_colour roll_hsv(scene *s, float hue_lo, float hue_hi, float saturation_lo, float saturation_hi,
@@ -78,7 +78,7 @@ static void shard(scene *s, float x, float y, float r, int n, canvas_colour colo
   for (int i = 0; i < n; i++) {
     double angle = (double)turn + 2 * STEADY_PI * i / n;
     float far = r * roll(s, 0.6f, 1.1f);
-    outline_to(s->o, x + far * (float)steady_cos(angle), y + far * (float)steady_sin(angle));
+    outline_to(s->o, x + far * (float)portable_cos(angle), y + far * (float)portable_sin(angle));
   }
   fill(s, colour, alpha);
 }
@@ -327,8 +327,8 @@ static void spiral(scene *s)
   float x = roll(s, 0, s->width), y = roll(s, 0, s->height), grow = roll(s, 0.25f, 0.7f), turn = roll(s, 0, 6.28f);
   for (int i = 0; i < 90; i++) {
     double angle = (double)turn + 0.28 * i;
-    line[i] = (canvas_point){x + grow * (float)i * (float)steady_cos(angle),
-                             y + grow * (float)i * (float)steady_sin(angle)};
+    line[i] = (canvas_point){x + grow * (float)i * (float)portable_cos(angle),
+                             y + grow * (float)i * (float)portable_sin(angle)};
   }
   outline_begin(s->o, NULL);
   outline_band(s->o, line, 90, roll(s, 1, 2.5f), 1);

@@ -31,7 +31,7 @@ capl_status canvas_open(canvas *c, int width, int height, uint8_t *mask, capl_im
 
 static inline uint8_t to_level(float x)
 {
-  return (uint8_t)(steady_clamp(x, 0, 255) + 0.5f);
+  return (uint8_t)(portable_clamp(x, 0, 255) + 0.5f);
 }
 
 void canvas_write(const canvas *c, int channels, uint8_t *pixels)
@@ -58,7 +58,7 @@ canvas_colour canvas_rgb(float red, float green, float blue)
 
 canvas_colour canvas_mix(canvas_colour a, canvas_colour b, float share)
 {
-  for (int k = 0; k < 3; k++) a.level[k] = steady_mix(a.level[k], b.level[k], share);
+  for (int k = 0; k < 3; k++) a.level[k] = portable_mix(a.level[k], b.level[k], share);
   return a;
 }
 
@@ -67,9 +67,9 @@ canvas_colour canvas_hsv(float hue, float saturation, float value)
   canvas_colour c;
   for (int k = 0; k < 3; k++) {
     float place = (hue + (float)(3 - k) / 3) * 6; /* of six parts of the circle: two up, one each way, two down */
-    place -= 6 * (float)steady_floor(place / 6);
+    place -= 6 * (float)portable_floor(place / 6);
     float away = place < 3 ? place : 6 - place; /* 0 = this colour, 3 = its opposite */
-    c.level[k] = 255 * value * (1 - saturation * steady_clamp(away - 1, 0, 1));
+    c.level[k] = 255 * value * (1 - saturation * portable_clamp(away - 1, 0, 1));
   }
   return c;
 }
@@ -113,8 +113,8 @@ static void add_within(cover *c, int column, float x0, float x1, float height)
 static void add_across(cover *c, float x0, float x1, float height)
 {
   float lo = x0 < x1 ? x0 : x1, hi = x0 < x1 ? x1 : x0, slope = height / (hi - lo);
-  int last = steady_floor(hi);
-  for (int column = steady_floor(lo); column <= last && lo < hi; column++) {
+  int last = portable_floor(hi);
+  for (int column = portable_floor(lo); column <= last && lo < hi; column++) {
     float to = hi < (float)(column + 1) ? hi : (float)(column + 1);
     add_within(c, column, lo, to, slope * (to - lo));
     lo = to;
@@ -132,9 +132,9 @@ static void add_edge(cover *c, canvas_point a, canvas_point b, float y)
   float top = a.y > y ? a.y : y, bottom = b.y < y + 1 ? b.y : y + 1;
   if (top >= bottom) return;
   float slope = (b.x - a.x) / (b.y - a.y), width = (float)c->width;
-  float x0 = steady_clamp(a.x + slope * (top - a.y), 0, width),
-      x1 = steady_clamp(a.x + slope * (bottom - a.y), 0, width);
-  if (steady_floor(x0) == steady_floor(x1)) add_within(c, steady_floor(x0), x0, x1, sign * (bottom - top));
+  float x0 = portable_clamp(a.x + slope * (top - a.y), 0, width),
+      x1 = portable_clamp(a.x + slope * (bottom - a.y), 0, width);
+  if (portable_floor(x0) == portable_floor(x1)) add_within(c, portable_floor(x0), x0, x1, sign * (bottom - top));
   else add_across(c, x0, x1, sign * (bottom - top));
 }
 
@@ -195,8 +195,8 @@ static void rows_of(const outline *o, int height, int *top, int *bottom)
     if (o->point[i].y < lo) lo = o->point[i].y;
     if (o->point[i].y > hi) hi = o->point[i].y;
   }
-  *top = lo < 0 ? 0 : lo >= (float)height ? height : steady_floor(lo);
-  *bottom = hi < 0 ? 0 : hi >= (float)height ? height : steady_floor(hi) + 1;
+  *top = lo < 0 ? 0 : lo >= (float)height ? height : portable_floor(lo);
+  *bottom = hi < 0 ? 0 : hi >= (float)height ? height : portable_floor(hi) + 1;
 }
 
 void canvas_fill(canvas *c, const outline *o, const canvas_paint *paint)
@@ -223,8 +223,8 @@ void canvas_fill(canvas *c, const outline *o, const canvas_paint *paint)
 /* Columns or rows lo..hi-1 of size that lie within reach of at. */
 static void reach(float at, float far, int size, int *lo, int *hi)
 {
-  *lo = (int)steady_clamp(at - far, 0, (float)size);
-  *hi = (int)steady_clamp(at + far + 1, 0, (float)size);
+  *lo = (int)portable_clamp(at - far, 0, (float)size);
+  *hi = (int)portable_clamp(at + far + 1, 0, (float)size);
 }
 
 void canvas_spot(canvas *c, const canvas_frame *f, float x, float y, float rx, float ry, float core,
@@ -244,7 +244,7 @@ void canvas_spot(canvas *c, const canvas_frame *f, float x, float y, float rx, f
     const uint8_t *mask = c->mask ? c->mask + (size_t)row * (size_t)c->width : NULL;
     for (int column = left; column < right; column++) {
       float dx = (float)column + 0.5f - at.x, u = ux * dx + uy * dy, v = vx * dx + vy * dy;
-      float t = steady_clamp((1 - (u * u + v * v)) * sharp, 0, 1);
+      float t = portable_clamp((1 - (u * u + v * v)) * sharp, 0, 1);
       weight[column] = t * t * (3 - 2 * t);
     }
     if (mask && only >= 0)
@@ -273,27 +273,27 @@ void canvas_gradient(canvas *c, const canvas_colour *colour, int n)
 
 static inline float corner(uint32_t row_key, int column)
 {
-  return (float)(int32_t)steady_hash(row_key + (uint32_t)column) * 0x1p-31f;
+  return (float)(int32_t)portable_hash(row_key + (uint32_t)column) * 0x1p-31f;
 }
 
 void canvas_noise_row(uint32_t key, float x, float y, int n, float cell_x, float cell_y, float amplitude,
                       float *restrict row)
 {
   float v = y / cell_y, per_x = 1 / cell_x;
-  int line = steady_floor(v), column = steady_floor(x * per_x);
+  int line = portable_floor(v), column = portable_floor(x * per_x);
   float down = v - (float)line;
   down = down * down * (3 - 2 * down);
-  uint32_t above = steady_hash(key ^ (uint32_t)line * 0x9e3779b9u),
-      below = steady_hash(key ^ (uint32_t)(line + 1) * 0x9e3779b9u);
-  float right = steady_mix(corner(above, column), corner(below, column), down);
+  uint32_t above = portable_hash(key ^ (uint32_t)line * 0x9e3779b9u),
+      below = portable_hash(key ^ (uint32_t)(line + 1) * 0x9e3779b9u);
+  float right = portable_mix(corner(above, column), corner(below, column), down);
   for (int i = 0; i < n; column++) {
     float left = right, cell = (float)column;
-    right = steady_mix(corner(above, column + 1), corner(below, column + 1), down);
+    right = portable_mix(corner(above, column + 1), corner(below, column + 1), down);
     float wide = (cell + 1) * cell_x - x, first = left * amplitude, more = (right - left) * amplitude;
     int end = wide >= (float)n ? n : (int)wide + 1;
     if (end > n) end = n;
     for (; i < end; i++) {
-      float u = steady_clamp((x + (float)i) * per_x - cell, 0, 1);
+      float u = portable_clamp((x + (float)i) * per_x - cell, 0, 1);
       row[i] += first + more * (u * u * (3 - 2 * u));
     }
   }
@@ -326,7 +326,7 @@ void canvas_grain(canvas *c, uint32_t key, float deviation)
   float *restrict red = c->plane[0], *restrict green = c->plane[1], *restrict blue = c->plane[2];
   size_t n = (size_t)c->width * (size_t)c->height;
   for (size_t i = 0; i < n; i++) {
-    uint32_t h = steady_hash(key + (uint32_t)i), each = h * 0x9e3779b1u;
+    uint32_t h = portable_hash(key + (uint32_t)i), each = h * 0x9e3779b1u;
     float all = common * bell(h);
     red[i] += all + own * ((float)(int)(each >> 24) - 127.5f);
     green[i] += all + own * ((float)(int)(each >> 16 & 255) - 127.5f);

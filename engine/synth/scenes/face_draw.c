@@ -48,7 +48,7 @@ void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float n
   paint.from = canvas_place(&p->head, 0, 0);
   paint.along = (canvas_point){-0.5f * p->light / p->px, 0.35f / p->px};
   paint.noise_key = p->key + (uint32_t)label, paint.noise = noise;
-  paint.cell_x = steady_clamp(cell_x * p->px, 1.5f, 1000), paint.cell_y = steady_clamp(cell_y * p->px, 1.5f, 1000);
+  paint.cell_x = portable_clamp(cell_x * p->px, 1.5f, 1000), paint.cell_y = portable_clamp(cell_y * p->px, 1.5f, 1000);
   canvas_fill(f->c, f->o, &paint);
 }
 
@@ -68,7 +68,7 @@ static void draw_background(const face_part *f)
   canvas_clouds(f->c, p->key, (float)f->c->width / 3, 1, 3, canvas_rgb(22, 20, 18));
   canvas_frame still = {.xx = (float)f->c->width, .yy = (float)f->c->width};
   for (uint32_t i = 0; i < 4; i++) {
-    uint32_t h = steady_hash(p->key + i);
+    uint32_t h = portable_hash(p->key + i);
     float x = (float)(h & 255) / 255, y = (float)(h >> 8 & 255) / 255, r = 0.08f + (float)(h >> 16 & 255) / 900,
         bright = (float)(h >> 24) / 6 - 18;
     canvas_spot(f->c, &still, x, y, r, r, 0.4f, canvas_rgb(bright, bright, bright), -1);
@@ -249,8 +249,8 @@ static void draw_fringe(const face_part *f)
     float lift = outer[i].y < 0 ? 1 + p->volume : 1;
     line[i] = (canvas_point){outer[i].x * p->wide * (1 + 0.6f * p->volume) - 0.02f * p->turn, outer[i].y * lift};
     float x = inner_x[i] * p->wide, away = x - 0.4f * p->part, side = x * x / (0.5f * p->wide * p->wide);
-    float y = top - 0.16f * (1 - steady_clamp(away * away * 6, 0, 1)) * (p->part > 0 ? p->part : -p->part);
-    y = steady_mix(y, -0.03f, steady_clamp(side * side, 0, 1));
+    float y = top - 0.16f * (1 - portable_clamp(away * away * 6, 0, 1)) * (p->part > 0 ? p->part : -p->part);
+    y = portable_mix(y, -0.03f, portable_clamp(side * side, 0, 1));
     line[9 + i] = (canvas_point){x + 0.03f * p->turn, y};
   }
   outline_begin(f->o, &p->head);

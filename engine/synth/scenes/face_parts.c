@@ -147,7 +147,7 @@ static void lip_outline(const face_part *f, const mouth_frame *m, float upper, f
   enum { N = 14 };
   outline_begin(f->o, &f->p->head);
   for (int i = 0; i <= N; i++) {
-    float t = 2 * (float)i / N - 1, arch = (1 - t * t), notch = bow * steady_clamp(1 - t * t * 20, 0, 1);
+    float t = 2 * (float)i / N - 1, arch = (1 - t * t), notch = bow * portable_clamp(1 - t * t * 20, 0, 1);
     canvas_point at = mouth_at(m, t, upper * arch + notch);
     outline_to(f->o, at.x, at.y);
   }

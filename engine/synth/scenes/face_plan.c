@@ -10,7 +10,7 @@
 /* Dice are rolled one a statement: C leaves open in which order arguments are evaluated. */
 static canvas_colour jitter(canvas_colour c, float by, capl_rng *rng)
 {
-  for (int k = 0; k < 3; k++) c.level[k] = steady_clamp(c.level[k] + random_uniform(rng, -by, by), 0, 255);
+  for (int k = 0; k < 3; k++) c.level[k] = portable_clamp(c.level[k] + random_uniform(rng, -by, by), 0, 255);
   return c;
 }
 
@@ -42,7 +42,7 @@ static void roll_colours(face_plan *p, capl_rng *rng)
   float hue = capl_rng_float(rng), pale = random_uniform(rng, 0, 0.6f), bright = random_uniform(rng, 0.15f, 0.95f);
   for (int i = 0; i < 3; i++) {
     float own = hue + random_uniform(rng, -0.12f, 0.12f), value = bright + random_uniform(rng, -0.25f, 0.25f);
-    p->background[i] = canvas_hsv(own, pale, steady_clamp(value, 0.03f, 1));
+    p->background[i] = canvas_hsv(own, pale, portable_clamp(value, 0.03f, 1));
   }
 }
 

@@ -22,7 +22,7 @@ static capl_status faces_read(capl_source *source, const capl_read *what, capl_i
   face_plan plan;
   canvas c;
   outline o;
-  scene_dice((const scene_source *)source, what, CAPL_STREAM_FACE, &rng);
+  scene_rng((const scene_source *)source, what, CAPL_STREAM_FACE, &rng);
   face_roll(&plan, size, &rng);
   CAPL_TRY(canvas_open(&c, size, size, mask, scratch));
   face_draw(&plan, &c, &o);

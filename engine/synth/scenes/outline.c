@@ -8,7 +8,7 @@
 
 canvas_frame canvas_turned(float radians, float scale, float x, float y)
 {
-  float c = (float)steady_cos((double)radians) * scale, s = (float)steady_sin((double)radians) * scale;
+  float c = (float)portable_cos((double)radians) * scale, s = (float)portable_sin((double)radians) * scale;
   return (canvas_frame){.xx = c, .xy = s, .x0 = x, .yx = -s, .yy = c, .y0 = y};
 }
 
@@ -52,10 +52,10 @@ void outline_arc(outline *o, float x, float y, float rx, float ry, float from, f
 {
   float scale = sqrtf(fabsf(o->frame.xx * o->frame.yy - o->frame.xy * o->frame.yx));
   float turn = fabsf(to - from) / (float)(2 * STEADY_PI);
-  int pieces = 3 + (int)(turn * steady_clamp(8 + 0.6f * scale * (rx > ry ? rx : ry), 12, 72));
+  int pieces = 3 + (int)(turn * portable_clamp(8 + 0.6f * scale * (rx > ry ? rx : ry), 12, 72));
   for (int i = 0; i <= pieces; i++) {
     double angle = (double)from + (double)(to - from) * i / pieces;
-    outline_to(o, x + rx * (float)steady_cos(angle), y + ry * (float)steady_sin(angle));
+    outline_to(o, x + rx * (float)portable_cos(angle), y + ry * (float)portable_sin(angle));
   }
 }
 

@@ -117,8 +117,8 @@ static void make_polygon(piece *p, int n, float turn, float loose, capl_rng *rng
   for (int i = 0; i < n; i++) {
     float place = (float)i + turn + (loose > 0 ? random_uniform(rng, -loose, loose) : 0);
     double angle = 2 * STEADY_PI * (double)(place / (float)n);
-    x[i] = p->half * (float)steady_cos(angle);
-    y[i] = p->half * (float)steady_sin(angle);
+    x[i] = p->half * (float)portable_cos(angle);
+    y[i] = p->half * (float)portable_sin(angle);
   }
   make_sides(p, x, y, n);
 }

@@ -26,7 +26,7 @@ void scene_field(capl_source *s, const char *name, capl_field_kind kind, int ndi
   strncpy(field->name, name, sizeof field->name - 1);
 }
 
-void scene_dice(const scene_source *s, const capl_read *what, uint32_t stream, capl_rng *rng)
+void scene_rng(const scene_source *s, const capl_read *what, uint32_t stream, capl_rng *rng)
 {
   capl_rng_init(rng, s->seed, what->id, s->base.fixed ? FIXED_EPOCH : what->epoch, stream);
 }

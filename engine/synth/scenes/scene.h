@@ -19,6 +19,6 @@ capl_status scene_begin(scene_source *s, const capl_source_ops *ops, const capl_
 /* The next field of the source; size of ndim numbers. */
 void scene_field(capl_source *s, const char *name, capl_field_kind kind, int ndim, int size0, int size1);
 /* The random numbers of a sample. */
-void scene_dice(const scene_source *s, const capl_read *what, uint32_t stream, capl_rng *rng);
+void scene_rng(const scene_source *s, const capl_read *what, uint32_t stream, capl_rng *rng);
 
 #endif

@@ -83,7 +83,7 @@ static capl_status write_file(const job *j, const char *path, float *const room[
 {
   char temporary[4200];
   snprintf(temporary, sizeof temporary, "%s.tmp%d", path, (int)getpid());
-  int fd = capl_file_anew(temporary);
+  int fd = capl_file_create_new(temporary);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   if (!f) return CAPL_FAIL(CAPL_EIO, "%s: cannot be written: %s", path, capl_errno_text(errno));
   capl_status status = write_lines(j, f, room);

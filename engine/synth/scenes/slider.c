@@ -81,15 +81,16 @@ static void write_labels(const slider_plan *plan, const fitting *f, const capl_s
 /* Levels of the canvas at a place between its pixels, the nearest of them beyond its edge. */
 static void between(const canvas *c, float x, float y, uint8_t rgb[3])
 {
-  x = steady_clamp(x - 0.5f, 0, (float)c->width - 1);
-  y = steady_clamp(y - 0.5f, 0, (float)c->height - 1);
+  x = portable_clamp(x - 0.5f, 0, (float)c->width - 1);
+  y = portable_clamp(y - 0.5f, 0, (float)c->height - 1);
   int column = (int)x < c->width - 1 ? (int)x : c->width - 2, row = (int)y < c->height - 1 ? (int)y : c->height - 2;
   size_t at = (size_t)row * (size_t)c->width + (size_t)column, below = at + (size_t)c->width;
   float across = x - (float)column, down = y - (float)row;
   for (int k = 0; k < 3; k++) {
     const float *p = c->plane[k];
-    float level = steady_mix(steady_mix(p[at], p[at + 1], across), steady_mix(p[below], p[below + 1], across), down);
-    rgb[k] = (uint8_t)(steady_clamp(level, 0, 255) + 0.5f);
+    float level = portable_mix(portable_mix(p[at], p[at + 1], across), portable_mix(p[below], p[below + 1], across),
+                               down);
+    rgb[k] = (uint8_t)(portable_clamp(level, 0, 255) + 0.5f);
   }
 }
 
@@ -125,7 +126,7 @@ static capl_status slider_read(capl_source *source, const capl_read *what, capl_
   const slider_source *s = (const slider_source *)source;
   capl_rng rng;
   slider_plan plan;
-  scene_dice(&s->scene, what, CAPL_STREAM_SLIDER, &rng);
+  scene_rng(&s->scene, what, CAPL_STREAM_SLIDER, &rng);
   slider_roll(&plan, &s->options, s->scene.seed, &rng);
   fitting f = fit(&plan, source);
   write_labels(&plan, &f, to);

@@ -30,11 +30,11 @@ static view look(const slider_plan *plan, const slider_place *at, int margin, co
   float box[4];
   slider_box(plan, at, box);
   view v = {.shape = &plan->shape, .x = at->x, .y = at->y, .scale = at->scale};
-  v.cos = (float)steady_cos((double)at->radians), v.sin = (float)steady_sin((double)at->radians);
-  v.left = (int)steady_clamp(box[0] - 1, (float)margin, (float)c->width);
-  v.top = (int)steady_clamp(box[1] - 1, (float)margin, (float)c->height);
-  v.right = (int)steady_clamp(box[2] + 2, 0, (float)(c->width - margin));
-  v.bottom = (int)steady_clamp(box[3] + 2, 0, (float)(c->height - margin));
+  v.cos = (float)portable_cos((double)at->radians), v.sin = (float)portable_sin((double)at->radians);
+  v.left = (int)portable_clamp(box[0] - 1, (float)margin, (float)c->width);
+  v.top = (int)portable_clamp(box[1] - 1, (float)margin, (float)c->height);
+  v.right = (int)portable_clamp(box[2] + 2, 0, (float)(c->width - margin));
+  v.bottom = (int)portable_clamp(box[3] + 2, 0, (float)(c->height - margin));
   return v;
 }
 
@@ -42,8 +42,8 @@ static spot see(const view *v, int column, int row)
 {
   float dx = ((float)column + 0.5f - v->x) / v->scale, dy = ((float)row + 0.5f - v->y) / v->scale;
   float x = v->cos * dx - v->sin * dy, y = v->sin * dx + v->cos * dy, d = piece_distance(v->shape, x, y) * v->scale;
-  spot s = {.cover = steady_clamp(0.5f - d, 0, 1), .inside = d < 0 ? -d : 0};
-  s.deep = steady_clamp(s.inside / (v->shape->depth * v->scale), 0, 1);
+  spot s = {.cover = portable_clamp(0.5f - d, 0, 1), .inside = d < 0 ? -d : 0};
+  s.deep = portable_clamp(s.inside / (v->shape->depth * v->scale), 0, 1);
   float away = sqrtf(dx * dx + dy * dy), slant = (dx + dy) * 0.70710678f / (away > 0.5f ? away : 0.5f);
   s.top_left = slant < 0 ? -slant : 0;
   s.bottom_right = slant > 0 ? slant : 0;
@@ -61,12 +61,12 @@ static float gap_shade(const slider_plan *plan, const spot *s)
 {
   float lobe = s->top_left > s->bottom_right ? s->top_left : s->bottom_right, edge = 1 - s->deep, shade;
   if (plan->confusions & 1u << CAPL_CONFUSION_HIGHLIGHT)
-    shade = steady_mix(20, 40, plan->light) + steady_mix(40, 60, plan->light) * edge
-        + steady_mix(15, 30, plan->light) * lobe;
+    shade = portable_mix(20, 40, plan->light) + portable_mix(40, 60, plan->light) * edge
+        + portable_mix(15, 30, plan->light) * lobe;
   else
     shade = -plan->dark * (40 + 50 * edge + 20 * lobe);
   if (plan->confusions & 1u << CAPL_CONFUSION_EDGE && s->inside < plan->edge_width)
-    shade += plan->edge * steady_decay(plan->edge_decay * s->inside / plan->edge_width * 2);
+    shade += plan->edge * portable_decay(plan->edge_decay * s->inside / plan->edge_width * 2);
   return shade * s->cover;
 }
 
@@ -79,7 +79,7 @@ static void shade_gap(const slider_plan *plan, const view *v, canvas *c)
       float shade = gap_shade(plan, &s);
       for (int k = 0; k < 3; k++) {
         float *p = at_pixel(c, k, x, y);
-        *p = steady_clamp(*p + shade, 0, 255);
+        *p = portable_clamp(*p + shade, 0, 255);
       }
     }
 }
@@ -93,7 +93,7 @@ static void blur_row(const float *above, const float *here, const float *below, 
     float a = side * (above[x - 1] + above[x + 1]) + middle * above[x];
     float b = side * (here[x - 1] + here[x + 1]) + middle * here[x];
     float d = side * (below[x - 1] + below[x + 1]) + middle * below[x];
-    to[x] = steady_mix(to[x], side * (a + d) + middle * b, cover[x]);
+    to[x] = portable_mix(to[x], side * (a + d) + middle * b, cover[x]);
   }
 }
 
@@ -128,9 +128,9 @@ static void draw_gap(const slider_plan *plan, const slider_place *at, canvas *c)
 static float rim(const spot *s)
 {
   if (s->inside > 6) return 0;
-  float e = steady_decay(s->inside * (2 / 3.0f)), fall = 2 * e / (1 + e); /* 1 - tanh(inside / 3) */
+  float e = portable_decay(s->inside * (2 / 3.0f)), fall = 2 * e / (1 + e); /* 1 - tanh(inside / 3) */
   float lobes = s->top_left * s->top_left * s->top_left + 1.2f * s->bottom_right * s->bottom_right * s->bottom_right;
-  return steady_clamp(fall * (0.4f + 0.5f * lobes), 0, 0.7f);
+  return portable_clamp(fall * (0.4f + 0.5f * lobes), 0, 0.7f);
 }
 
 static void draw_piece(const slider_plan *plan, canvas *c)
@@ -148,8 +148,8 @@ static void draw_piece(const slider_plan *plan, canvas *c)
       float white = rim(&s);
       if (s.cover > 0)
         for (int k = 0; k < 3; k++) {
-          float *to = at_pixel(c, k, x, y), level = steady_mix(*at_pixel(c, k, x + away, y) + noise[x], 255, white);
-          *to = steady_mix(*to, level, s.cover);
+          float *to = at_pixel(c, k, x, y), level = portable_mix(*at_pixel(c, k, x + away, y) + noise[x], 255, white);
+          *to = portable_mix(*to, level, s.cover);
         }
     }
   }

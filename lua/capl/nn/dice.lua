@@ -41,7 +41,7 @@ local function of_classes(logits, labels, o)
   local K = logits:size(2)
   check_sizes(logits, labels)
   if labels.dtype == "u8" then labels = labels:int() end
-  local sums = op.region_sums(places_of(logits), labels:reshape(labels:size(1), -1),
+  local sums = op.dice_sums(places_of(logits), labels:reshape(labels:size(1), -1),
     {activation = o.from_logits and "softmax" or "none", ignore_index = o.ignore_index})
   if not o.per_image then sums = sums:sum(1, true) end
   local each = loss_of(sums:select(2, 1), sums:select(2, 2), sums:select(2, 3), o.smooth)

@@ -15,7 +15,7 @@ static void take(void *user, const char *kind, int n_own, int n_total)
 static void need(const char *kind, int n_own, int n_total)
 {
   own = total = -1;
-  own_report(take, (void *)kind);
+  native_count_report(take, (void *)kind);
   assert_int_equal(own, n_own);
   assert_int_equal(total, n_total);
 }
@@ -26,8 +26,8 @@ static void records_count_once_by_kind(void **state)
 {
   (void)state;
   for (int step = 0; step < 3; step++) {
-    for (uint64_t r = 1; r <= 7; r++) own_note(conv, r << 20, r == 3);
-    own_note(product, UINT64_C(99) << 20, false);
+    for (uint64_t r = 1; r <= 7; r++) native_count_note(conv, r << 20, r == 3);
+    native_count_note(product, UINT64_C(99) << 20, false);
   }
   need(conv, 1, 7);
   need(product, 0, 1);
@@ -36,25 +36,25 @@ static void records_count_once_by_kind(void **state)
 static void one_that_the_library_ran_before_counts_as_own_from_then_on(void **state)
 {
   (void)state;
-  own_note(conv, 5 << 20, true);
-  own_note(conv, 5 << 20, false);
+  native_count_note(conv, 5 << 20, true);
+  native_count_note(conv, 5 << 20, false);
   need(conv, 2, 7);
 }
 
 static void hashes_that_meet_in_one_place_are_different_records(void **state)
 {
   (void)state;
-  own_note(product, (UINT64_C(1) << 40) | 400, false);
-  own_note(product, (UINT64_C(2) << 40) | 400, true);
+  native_count_note(product, (UINT64_C(1) << 40) | 400, false);
+  native_count_note(product, (UINT64_C(2) << 40) | 400, true);
   need(product, 1, 3);
 }
 
 static void a_full_table_counts_no_more(void **state)
 {
   (void)state;
-  for (uint64_t r = 1; r <= 10000; r++) own_note(product, r * UINT64_C(0x9E3779B97F4A7C15), false);
+  for (uint64_t r = 1; r <= 10000; r++) native_count_note(product, r * UINT64_C(0x9E3779B97F4A7C15), false);
   need(product, 1, 4096 - 7);
-  own_note(product, (UINT64_C(2) << 40) | 400, true); /* known ones are found */
+  native_count_note(product, (UINT64_C(2) << 40) | 400, true); /* known ones are found */
   need(product, 1, 4096 - 7);
 }
 

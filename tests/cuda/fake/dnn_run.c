@@ -335,7 +335,7 @@ capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_
   return CAPL_OK;
 }
 
-capl_status dnn_list_own(const dnn_record *record, const dnn_work *own)
+capl_status dnn_list_native(const dnn_record *record, const dnn_work *own)
 {
   return (void)record, (void)own, CAPL_OK;
 }

@@ -136,7 +136,7 @@ static void what_runs_a_record_is_listed_with_how_it_was_found(void **state)
 
 static int own_runs;
 
-static capl_status run_own(const void *data)
+static capl_status run_native(const void *data)
 {
   (void)data;
   own_runs++;
@@ -150,7 +150,7 @@ static bool faster(const char *text)
   capl_device *device;
   bool yes;
   assert_ok(capl_device_open("ref", &device));
-  assert_ok(dnn_faster(device, prepare(text, 0, &p), &p, &(dnn_work){run_own, NULL}, &yes));
+  assert_ok(dnn_faster(device, prepare(text, 0, &p), &p, &(dnn_work){run_native, NULL}, &yes));
   return yes;
 }
 

@@ -31,7 +31,7 @@ static __device__ __forceinline__ float cu_to_odd(double v)
 }
 
 /* Cut towards zero and kept in range; NaN gives 0. */
-static __device__ __forceinline__ int64_t cu_cut(double v, int64_t lo, int64_t hi)
+static __device__ __forceinline__ int64_t cu_pixel_grid(double v, int64_t lo, int64_t hi)
 {
   if (v != v) return 0;
   if (v <= (double)lo) return lo;
@@ -67,9 +67,9 @@ static __device__ __forceinline__ void cu_set_real(int dtype, void *p, int64_t i
   case CAPL_BF16: ((cu_bf16 *)p)[i] = cu_as<cu_bf16>(cu_to_odd(v)); break;
   case CAPL_F64: ((double *)p)[i] = v; break;
   case CAPL_BOOL: ((uint8_t *)p)[i] = v != 0; break;
-  case CAPL_U8: ((uint8_t *)p)[i] = (uint8_t)cu_cut(v, 0, UINT8_MAX); break;
-  case CAPL_I32: ((int32_t *)p)[i] = (int32_t)cu_cut(v, INT32_MIN, INT32_MAX); break;
-  case CAPL_I64: ((int64_t *)p)[i] = cu_cut(v, INT64_MIN, INT64_MAX); break;
+  case CAPL_U8: ((uint8_t *)p)[i] = (uint8_t)cu_pixel_grid(v, 0, UINT8_MAX); break;
+  case CAPL_I32: ((int32_t *)p)[i] = (int32_t)cu_pixel_grid(v, INT32_MIN, INT32_MAX); break;
+  case CAPL_I64: ((int64_t *)p)[i] = cu_pixel_grid(v, INT64_MIN, INT64_MAX); break;
   default: break;
   }
 }

@@ -62,7 +62,7 @@ __device__ __forceinline__ void store_sums(float *partial, const float *sums)
   partial[threadIdx.x] = sum;
 }
 
-template <class T> __global__ void __launch_bounds__(REGION_THREADS) region_sum(region_sums_args a)
+template <class T> __global__ void __launch_bounds__(REGION_THREADS) region_sum(dice_sums_args a)
 {
   const region_places &r = a.r;
   int64_t part = (int64_t)blockIdx.x % r.parts, group = (int64_t)blockIdx.x / r.parts % r.groups;

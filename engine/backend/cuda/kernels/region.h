@@ -21,7 +21,7 @@ typedef struct {
 typedef struct {
   region_places r;
   float *partial; /* [images][groups][parts][3][32] */
-} region_sums_args;
+} dice_sums_args;
 
 typedef struct {
   region_places r;
