@@ -135,7 +135,10 @@ describe("data.explore", function()
   it("does not take the number for the text where texts are no ASCII", function()
     local files = {}
     for i = 1, 10 do files[i] = ("%s_%02d.png"):format(i % 2 == 0 and "码" or "验证", i) end
-    raises('charset = "auto", but the label "码" of 码_02.png', explore, folder_of("beyond", files))
+    local found = explore(folder_of("beyond", files), {quiet = false})
+    assert.same({"^([^_.]*)", "码证验", "码证验", 10}, {found.label, found.charset, found.charset_short, found.labelled})
+    assert.same({1, 2, {5, 5}, {["码"] = 5, ["验"] = 5, ["证"] = 5}, 2},
+      {found.length_min, found.length_max, found.lengths, found.characters, found.steps})
   end)
 
   it("reads the texts out of the usual names", function()

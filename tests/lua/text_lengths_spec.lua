@@ -72,7 +72,7 @@ describe("texts of several lengths", function()
     end
     local odd = folder_of("odd", {"a-z_1.png", "^]_2.png"})
     assert.equal("-]^az", data.folder(odd, {charset = "auto", length = "auto"}).charset)
-    raises("the label \"a b\" of a b_1.png has ' ': labels are printable ASCII without blanks", data.folder,
+    raises("the label \"a b\" of a b_1.png has ' ': labels are visible characters without blanks", data.folder,
       folder_of("blank", {"a b_1.png"}), {charset = "auto"})
     raises('charset = "auto", but no image of', data.list, root .. "/names.tsv", (function()
       write("names.tsv", "set/b_2.png\n")

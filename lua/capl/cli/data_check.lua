@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
 local symbols = require "fields.symbols"
+local term = require "repl.term"
 
 local check = {}
 
@@ -69,7 +70,7 @@ local function labels(r, source)
   if source.rule or #without < source:count() then r:add("no label", #without, function(i) return without[i] end) end
 end
 
-local function is_odd(text) return text:find("[^!-~]") ~= nil end
+local function is_odd(text) return symbols.unusable(text) ~= nil end
 
 --- Texts that no charset can hold.
 local function odd_texts(r, source)
@@ -77,10 +78,10 @@ local function odd_texts(r, source)
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     local list = text and is_odd(text) and (text:find("[%s%c]") and blanks or beyond)
-    if list then list[#list + 1] = ("%s (%s)"):format(source:name(i), text) end
+    if list then list[#list + 1] = term.plain(("%s (%s)"):format(source:name(i), text)) end
   end
   r:add("labels with a blank or a control character", #blanks, function(i) return blanks[i] end)
-  r:add("labels with characters that are not ASCII, which no charset holds", #beyond, function(i) return beyond[i] end)
+  r:add("labels with bytes that are no UTF-8, or characters that cannot be seen", #beyond, function(i) return beyond[i] end)
 end
 
 local RARE = 5 -- times that the characters occur on average, from which on one that occurs once is worth a look

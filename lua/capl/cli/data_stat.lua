@@ -75,11 +75,11 @@ local function list(t, shown)
   return table.concat(parts, ", ")
 end
 
---- "3 characters, not all of them printable ASCII: a好字": what no --charset takes.
+--- "3 characters, not all of which a charset can hold: a b".
 local function all_characters(order)
   local sorted = table.move(order, 1, #order, 1, {})
   table.sort(sorted)
-  return ("%s, not all of them printable ASCII: %s"):format(count.of(#order, "character"), symbols.shown(sorted))
+  return ("%s, not all of which a charset can hold: %s"):format(count.of(#order, "character"), symbols.shown(sorted))
 end
 
 --- "each 24.0 times on average, from 7 (Q) to 40 (A)": the rarest and the commonest, where they differ.

@@ -70,9 +70,9 @@ end
 local function refuse_character(where, box)
   for i = 0, box:count() - 1 do
     local text = box:text(i)
-    local odd = text and text:match("[^!-~]+")
+    local odd = text and symbols.unusable(text)
     if odd then
-      check.fail(where, ("charset = \"auto\", but the label \"%s\" of %s has '%s': labels are printable ASCII " ..
+      check.fail(where, ("charset = \"auto\", but the label \"%s\" of %s has '%s': labels are visible characters " ..
         "without blanks"):format(
         text, box:name(i), odd), "the rule of the labels may be wrong, or the file is one to be left out")
     end
@@ -82,8 +82,8 @@ end
 --- The characters of all texts that a source has, as a charset; nil: it has no text at all.
 local function found_charset(where, box)
   local characters = box:characters()
-  if characters:find("[^!-~]") then refuse_character(where, box) end
   if characters:find("-", 1, true) then characters = "-" .. characters:gsub("%-", "") end -- at the front it is no range
+  if characters ~= "" and symbols.unusable(characters) then refuse_character(where, box) end
   return characters ~= "" and characters or nil
 end
 

@@ -4,6 +4,8 @@
 -- are symbols of one byte, so that names of files that nobody has checked pass through; symbols.check refuses them.
 -- string.lower and string.upper change ASCII letters alone and leave other symbols as they are.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local check = require "check"
 
 local symbols = {}
@@ -56,6 +58,16 @@ function symbols.check(op, what, text)
     at = at + #symbol
   end
   return text
+end
+
+local usable = {}
+
+--- The first symbol of a text that no charset can hold, such as a blank; nil without one. The engine knows the rule.
+function symbols.unusable(text)
+  for _, symbol in ipairs(symbols.of(text)) do
+    if usable[symbol] == nil then usable[symbol] = pcall(core.data.charset, symbol) end
+    if not usable[symbol] then return symbol end
+  end
 end
 
 --- A list of symbols, or of words about them, for messages: a long one is cut, its end told as "… and 2400 more".
