@@ -164,7 +164,7 @@ end
 
 -- ---- giving up ----
 
---- Lets all recordings go, and their memory. Later calls begin anew.
+--- Frees all recordings and their memory. Later calls begin anew.
 function Captured:free()
   for _, kind in ipairs(self.kinds) do
     if kind.recording then kind.recording:free() end

@@ -56,7 +56,7 @@ function capl.deterministic(on)
   return require("determinism").deterministic(on)
 end
 
---- capl.manual_seed(n): every random number from here on follows from n. 42 at start.
+--- capl.manual_seed(n): sets the seed of all random numbers from here on. 42 at start.
 function capl.manual_seed(seed)
   core.rng(check.arg(1, "manual_seed", "number", seed))
   core.stream_owner(0) -- ranks that have trained draw the same numbers again
@@ -96,9 +96,9 @@ end
 -- none), allocations, reuses} in bytes; on a GPU card_free and card_total too, as the driver says: other programs count
 -- eg   capl.memory("cpu").live >= 0  --> true
 capl.memory = core.memory
---- capl.memory_reset_peak([device]): peak counts from what is in use now.
+--- capl.memory_reset_peak([device]): resets the peak to the memory in use now.
 capl.memory_reset_peak = core.memory_reset_peak
---- capl.memory_limit(bytes[, device]): tensors beyond it raise a "nomem" error; 0 = no limit.
+--- capl.memory_limit(bytes[, device]): the memory limit: tensors beyond it raise a "nomem" error; 0 = no limit.
 capl.memory_limit = core.memory_limit
 --- capl.counters() -> how often each feature was active: bf16_kernels, fp32_kernels, fused_ops, ref_fallbacks …
 capl.counters = core.counters
@@ -111,8 +111,8 @@ capl.clock = core.clock
 
 local ELAPSED = 4092 -- the first of two marks; train/timing.lua takes those below, loaders those behind
 
---- capl.elapsed(fn) -> seconds that the default device takes for what fn() gives it to do, between two events of its
--- queue. Waits for the second one. On a processor the host's clock.
+--- capl.elapsed(fn) -> seconds of the default device for the work that fn() launches, between two events of its queue.
+-- Waits for the second one. On a processor the host's clock.
 -- eg   capl.elapsed(function() return capl.ones(10, 10):sum() end) >= 0  --> true
 function capl.elapsed(fn)
   check.arg(1, "elapsed", "function", fn)
@@ -136,7 +136,7 @@ capl.ops = core.ops
 
 -- ---- the run ----
 
---- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): the model that training is about. Its output
+--- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): registers the model to train. Its output
 -- (N,T,K) has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any
 -- length, K being the charset and a blank behind it.
 -- errs value: unknown option, output or decoding, or CTC without a charset

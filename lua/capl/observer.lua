@@ -110,7 +110,7 @@ function Observer:epoch(loader, number) self:notify("epoch", loader, number) end
 
 -- ---- the run around it ----
 
---- Registers the model that training is about.
+--- Registers the model to train.
 function Observer:set_model(model, opts)
   self.model, self.model_options = model, opts
   self:notify("model", model, opts)

@@ -75,7 +75,7 @@ describe("data.captcha", function()
 
   it("documents in its docstring every preset and every option", function()
     local file = assert(io.open((os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/data/captcha.lua"))
-    local doc = file:read("*a"):match("%-%-%- Captchas drawn while training.-function")
+    local doc = file:read("*a"):match("%-%-%- Captchas generated during training.-function")
     file:close()
     for _, preset in ipairs(data.presets()) do assert.is_truthy(doc:find('"' .. preset .. '"', 1, true), preset) end
     for _, option in ipairs(data.style_options()) do

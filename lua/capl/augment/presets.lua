@@ -86,7 +86,7 @@ function presets.preset(name, changes)
   return out
 end
 
---- What two mixed samples cost: mix * loss(target) + (1 - mix) * loss(target2), mean over the batch.
+--- The loss of two mixed samples: mix * loss(target) + (1 - mix) * loss(target2), mean over the batch.
 -- in   loss: a function of a target that gives one loss per sample, (N) or (N,…); batch: of a loader whose augmentation
 --      mixes, or of any other, which has target alone
 -- paper H. Zhang and others: mixup, 2018; S. Yun and others: CutMix, 2019

@@ -15,7 +15,7 @@ local OP = "augment.schedule"
 local Schedule = {}
 Schedule.__index = Schedule
 
---- How training images are changed and how hard they are made, stage by stage; goes to data.loader as its augment.
+--- Augmentation and difficulty of training images by stage, the augment option of data.loader.
 -- in   list of stages. The first begins with the run. Each later one says from = {epoch = n} (counted from 1), {step =
 --      n} (after so many batches of the loader) or {metric = "exact", above = 0.9} (or below): when train.fit's metrics
 --      on val, or those given to schedule:report, get there, while the stage before is in effect.
@@ -53,7 +53,7 @@ end
 -- the batch after so many steps.
 function Schedule:at(step) return attached(self):stage_at(step) end
 
---- Stages whose batches have been handed out: list of {stage =, step = of the first such batch, why =}.
+--- Stages that have begun: list of {stage =, step = of the first such batch, why =}.
 function Schedule:history() return self.begun end
 
 -- Beside a run, at the prompt, nobody waits for lines of progress.
@@ -137,7 +137,7 @@ end
 -- loader:state() holds it too.
 function Schedule:state() return {since = attached(self):since()} end
 
---- Puts it back; loader:epoch or loader:set_state must follow.
+--- Restores it; loader:epoch or loader:set_state must follow.
 -- errs value: it was taken from another schedule
 function Schedule:set_state(state)
   if type(state) ~= "table" or type(state.since) ~= "table" then

@@ -72,7 +72,7 @@ end
 function captcha.new(source)
   local data = {}
 
-  --- Captchas drawn while training.
+  --- Captchas generated during training.
   -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned
   --       letters on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed"
   --       (lepture or seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by

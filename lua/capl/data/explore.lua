@@ -137,7 +137,7 @@ local spec = {
 
 --- open(path, options) opens a source of files.
 return function(open)
-  --- What a folder, a list or a database of labelled images holds: looked up, printed, and returned for recipes.
+  --- Explores a folder, a list or a database of labelled images: prints what it finds and returns it.
   -- in   path = as data.open takes it
   -- opts label = "auto" | rule of data.folder: of folders; charset = "auto"; case = "keep" | "upper" | "lower"; height
   --      = px to bring images to, found when missing; step = 8: widths are multiples of it; steps = T, the time steps

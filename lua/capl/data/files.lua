@@ -447,7 +447,8 @@ function files.new(make)
     return source
   end
 
-  --- Any of them, by what the path is: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a list.
+  --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a
+  -- list.
   -- opts charset, length, case, variable, width, height, widths, resize, channels; label, classes: for folders,
   --      others have their labels; with label = "auto" a labels.txt, .tsv, .csv or
   --      .jsonl in the folder is the list of them

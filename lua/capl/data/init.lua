@@ -52,7 +52,7 @@ data.folder, data.list, data.lmdb, data.open = of_files.folder, of_files.list, o
 data.explore = explore(of_files.open)
 
 local drawn = captcha.new(source)
---- Captchas drawn while training, a folder of them, and whether it still holds them. See lua/capl/data/captcha.lua.
+--- Captchas generated during training, and folders of captchas. See lua/capl/data/captcha.lua.
 data.captcha, data.save_captchas = drawn.captcha, drawn.save_captchas
 
 local pictures = scenes.new(source)

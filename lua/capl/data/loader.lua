@@ -122,7 +122,7 @@ local function pin_word(pin)
   return pins[pin] or check.fail("data.loader", ('pin is "auto", true or false, not %s'):format(tostring(pin)))
 end
 
---- Serves a source in batches.
+--- Loads batches from a source.
 -- opts  source: of data.captcha, data.folder …; role = "train" | "val" | "test"; batch = 64 images; workers = "auto" |
 --       threads (0 = none); prefetch = 2 batches; shuffle = true for train, else false; drop_last = false;
 --       augment = {rotate = degrees, …} (lua/capl/augment lists the ops), the name of a preset, or augment.schedule{…};
@@ -193,7 +193,7 @@ end
 
 --- Batches per epoch, of this rank.
 function Loader:batches() return self.box:batches() end
---- Batches that the present epoch has left to give.
+--- Batches left in the current epoch.
 function Loader:batches_left() return self.box:batches_left() end
 --- Samples per epoch, of this rank.
 function Loader:samples() return self.box:samples() end
@@ -222,20 +222,20 @@ local function exchange(self, key, value)
   if self.schedule then self.schedule.box = box end
 end
 
---- Exchanges the number of images in a batch; the next epoch begins with it.
+--- Replaces the batch size from the next epoch on.
 function Loader:set_batch(images)
   check.value("loader:set_batch", {"its number of images", "number"}, images)
   exchange(self, "batch", images)
   self.batch = images
 end
---- Says into how many parts of one size a step cuts the batch of all ranks: a smaller last one of an epoch is cut into
--- as many, on any number of ranks alike. train.fit does it for shards = S. The next epoch begins with it.
+--- Sets the number of equal parts into which a step splits the global batch. A smaller last batch of an epoch is split
+-- into as many, on any number of ranks. train.fit does it for shards = S. The next epoch begins with it.
 -- errs value: no multiple of the ranks; batch times ranks is no multiple of it
 function Loader:set_parts(parts)
   check.value("loader:set_parts", {"their number", "number"}, parts)
   if self.low.parts ~= parts then exchange(self, "parts", parts) end
 end
---- Exchanges the augmentation from the next batch on, which is the same as if the loader had had it from the beginning.
+--- Replaces the augmentation from the next batch on; batches are as if the loader had had it from the start.
 -- in   ops: a table as augment of data.loader takes it, or the name of a preset; nil: what the loader was made with
 -- errs value: unknown ops; the loader follows a schedule
 function Loader:set_augment(ops)
@@ -263,7 +263,7 @@ end
 function Loader:waited(since, from, to, now)
   return loader_log.waiting(self, since, now or self:stats(), from, to or from)
 end
---- How the batches come to be: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked:
+--- Where the batches are made: "made on the host", "resident on cuda:0, 458 MB", "streamed to cuda:0, page-locked:
 -- why", and behind that ", cached in memory, 458 MB", ", cached in FILE" or ", not cached: why". Known from the first
 -- epoch on.
 function Loader:path() return self.box:path() end
@@ -272,7 +272,7 @@ function Loader:path() return self.box:path() end
 -- out  seconds for once; bytes of levels read and values written, the least that must be moved. nil at the epoch's end
 -- errs unsupported: the batches are made on the host
 function Loader:measure(times) return self.box:measure(times or 100) end
---- List of {id, message} of the bad samples that the batches so far, or the one that failed, needed, by their numbers.
+--- List of {id, message} of the unreadable samples in the batches so far, or in the one that failed.
 function Loader:bad() return self.box:bad() end
 --- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there. position:
 -- samples that all ranks have been given, so that another number of ranks with the same batch of all goes on with the
@@ -364,7 +364,7 @@ local function repeat_first(self)
   end
 end
 
---- Line of the final report: how the batches came to be, and how long the training waited for them.
+--- Line of the final report: where the batches were made, and how long the training waited for them.
 function Loader:report()
   local s = self:stats()
   local here = self:ranks() > 1 and " on this rank" or ""

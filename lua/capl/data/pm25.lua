@@ -164,8 +164,8 @@ function pm25.features(t)
   return made
 end
 
---- A made-up series by days: fine dust in the air of a city, and the weather it follows. For trying out what foretells;
--- it says nothing of any real city.
+--- A synthetic daily series: particulate matter of a city, and the weather that drives it. For trying out what
+-- foretells; it says nothing of any real city.
 -- opts  seed = 42; days = 3653, from 2015-01-01 on; features = true: with the columns of data.pm25_features
 -- out   {columns = {"date", "pm25", …}, date = {texts}, pm25 = {ug/m3}, …}
 -- errs  value

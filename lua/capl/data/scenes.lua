@@ -45,7 +45,7 @@ end
 function scenes.new(make)
   local made = {}
 
-  --- Slider captchas drawn while training: a picture with a gap, and at its left the piece that was cut from it.
+  --- Slider captchas generated during training: an image with a gap, and at its left the piece that was cut from it.
   -- opts  width = 320, height = 160 (px, 240..2048 by 120..2048); sizes = "one" | "mixed": mixed pictures are 280..480
   --       by 140..240 px as on web sites, each enlarged into width = 512, height = 256 with white around it;
   --       backgrounds = {0, 1999}: which of the seed's pictures lie behind, so that {0, 1799} and {1800, 1999} make a
@@ -74,7 +74,7 @@ function scenes.new(make)
     })
   end
 
-  --- Drawn faces with a mask that fits to the pixel, while training. They try a pipeline out; what a network scores on
+  --- Faces with exact pixel masks, generated during training. They try a pipeline out; what a network scores on
   --- them says nothing about photographs.
   -- opts  size = 512 (px of both sides, 64..1024); channels = 3 | 1; seed = 42; count = pictures per epoch (endless);
   --       fixed = false: new faces in every epoch; true: the same in every epoch, none of which a fresh source shows

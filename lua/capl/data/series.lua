@@ -42,11 +42,11 @@ function Series:inverse(x) return x * self.std + self.mean end
 
 --- make(box) makes a source of its box.
 function series.new(make)
-  --- Rows ordered by time as windows, and what comes after each. Rows may come in any order: they are sorted by the
-  -- key, which every row has once. The rows are split by time; no window reaches from one part into the next, so the
-  -- first window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one before,
-  -- or train's mean when there is none; a row whose target is missing is never a target. Features and target become
-  -- (x - mean) / std with the mean and deviation of train.
+  --- Rows ordered by time as windows, and the values that follow each. Rows may come in any order: they are sorted by
+  -- the key, which every row has once. The rows are split by time; no window reaches from one part into the next, so
+  -- the first window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one
+  -- before, or train's mean when there is none; a row whose target is missing is never a target. Features and target
+  -- become (x - mean) / std with the mean and deviation of train.
   -- in    from: path of a CSV file, or a table of columns as of data.pm25 or data.read_csv
   -- opts  target: column to foretell; key = "date": column of dates, dates with times, or numbers; features = list of
   --       columns (all but key and target); window = 7 rows; horizon = 1: rows from a window's last to its target;

@@ -34,7 +34,7 @@ dist.world = dist.join
 --- How many ranks there are, without joining them.
 function dist.size() return joined and joined.size or core.dist.place().size end
 
---- The processes that train together: rank, size and what they can do as one; see docs/distributed.md.
+--- The processes of a distributed training: rank, size and collectives; see docs/distributed.md.
 -- out  world: rank (0 … size - 1), size, local_rank, local_size, host, device, backend, launch, is_main (rank 0);
 --      batch(n): n images per rank as the images of one step; all_reduce, broadcast, all_gather, reduce_scatter,
 --      barrier, sum, gather, print

@@ -234,7 +234,7 @@ end
 
 local replicate_spec = {{"bucket_mb", "number"}, {"first_bucket_mb", "number"}}
 
---- The seeds' name for training one model on several GPUs. Nothing is wrapped: in a world of more than one rank every
+--- An alias of world:replicate, as the seed recipes call it. Nothing is wrapped: in a world of more than one rank every
 -- optimizer averages its gradients by itself; this shares the weights and buffers of rank 0 now, and sets the size of
 -- the pieces.
 -- in   model; opts bucket_mb = 25 (of gradients that travel together), first_bucket_mb = 1 (the first ones, sent early)

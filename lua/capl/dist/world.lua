@@ -44,9 +44,9 @@ end
 
 local function reduction_of(op, opts) return check.one_of(op, "op", opts.op, reductions) end
 
---- t becomes the sum, mean or largest of every rank's t, element by element.
--- in   t: dense (a view with gaps is refused); op "sum", "mean", "max"; async = true: goes on beside what follows
--- out  t, or with async a work: work:wait() gives t once it is there, work:done() whether it is
+--- Reduces t over all ranks, in place: sum, mean or max of every element.
+-- in   t: contiguous (other views are an error); op "sum", "mean", "max"; async = true: runs in parallel to later code
+-- out  t, or with async a work: work:wait() returns t when it is ready, work:done() whether it is
 -- errs shape, dtype, state: the ranks do not make the same call; every rank gets it
 -- eg   return capl.distributed():all_reduce(capl.ones(2)):get(1)  --> 1
 function World:all_reduce(t, opts)
@@ -54,7 +54,7 @@ function World:all_reduce(t, opts)
   return core.dist.all_reduce(tensor_of(self, "all_reduce", t), reduction_of("all_reduce", opts), opts.async)
 end
 
---- t becomes rank from's t; from = 0 unless said.
+--- Copies rank from's t to all ranks, in place; from = 0 unless given.
 function World:broadcast(t, opts)
   opts = check.options("broadcast", {{"from", "whole", default = 0}, async_option}, opts)
   return core.dist.broadcast(tensor_of(self, "broadcast", t), opts.from, opts.async)
@@ -73,13 +73,13 @@ function World:reduce_scatter(t, opts)
     opts.async)
 end
 
---- What rank peer gives in the same call, where it names this rank.
+--- Exchanges t with rank peer, which names this rank in the same call; returns the peer's tensor.
 function World:exchange(t, peer, opts)
   opts = check.options("exchange", {async_option}, opts)
   return core.dist.exchange(tensor_of(self, "exchange", t), check.arg(2, "exchange", "whole", peer), opts.async)
 end
 
---- Returns when every rank has come here, and all work before it is done.
+--- Returns when every rank has called it and all earlier work is done.
 function World:barrier() core.dist.barrier() end
 
 -- ---- texts and numbers ----
@@ -94,8 +94,8 @@ function World:all_gather_object(value)
   return values
 end
 
---- {key = sum over all ranks}, the same to the last bit on each: added in the order of ranks. A key that a rank has not
--- counts as 0 there.
+--- {key = sum over all ranks}, bit-exact on each rank: added in the order of ranks. A key that a rank lacks counts as
+-- 0.
 -- eg   return capl.distributed():sum{right = 3, seen = 4}.right  --> 3
 function World:sum(values)
   local lines = {}
@@ -115,18 +115,18 @@ function World:sum(values)
   return sums
 end
 
---- {calls, bytes, busy, waited} of the collectives so far: bytes of this rank's tensors; seconds in which at least one
--- was under way, and seconds in which this rank did nothing but wait for them.
+--- {calls, bytes, busy, waited} of the collectives so far: bytes of this rank's tensors; seconds with at least one in
+-- flight, and seconds in which this rank only waited.
 function World:traffic()
   local calls, bytes, busy, waited = core.dist.traffic()
   return {calls = calls, bytes = bytes, busy = busy, waited = waited}
 end
 
---- Images of a step over all ranks, where each takes n.
+--- The global batch size where each rank takes n.
 -- eg   capl.distributed():batch(64)  --> 64
 function World:batch(n) return n * self.size end
 
---- capl.replicate(model): the same weights on every rank, and the size of the pieces its gradients travel in.
+--- capl.replicate(model): broadcasts the weights of rank 0, and sets the bucket size of gradients.
 function World:replicate(model, opts) return require("dist.parallel").replicate(model, opts) end
 
 --- print on rank 0 alone.
@@ -134,7 +134,7 @@ function World:print(...)
   if self.is_main then print(...) end
 end
 
---- While a reason is set ("compiling"), no rank is taken for hanging because of this one; nil takes it back.
+--- While a reason is set ("compiling"), the watchdog does not report this rank as hanging; nil clears it.
 function World:hold(reason)
   core.dist.hold(reason ~= nil and check.arg(1, "hold", "string", reason) or nil)
 end

@@ -102,7 +102,7 @@ local function add(self, output, batch)
     {P = self.P})
 end
 
---- Counts a batch; nothing is read from the device before the metrics are asked for.
+--- Counts a batch; nothing is read from the device until metrics are computed.
 -- in   output (N,P,2) or (N,P*2): x and y in px; batch with points (N,P,3): x, y, 1 = to be seen
 -- errs value: other sizes
 function Localization:add(output, batch) return core.no_grad(add, self, output, batch) end

@@ -57,7 +57,7 @@ local function add(self, output, batch)
   self.waiting:add({got, want}, batch.ids or N, {width = self.width})
 end
 
---- Counts a batch; nothing is read from the device before the metrics are asked for.
+--- Counts a batch; nothing is read from the device until metrics are computed.
 -- in   output (N) or (N,D); batch with as many true numbers under the field's name
 -- errs value: other sizes
 function Regression:add(output, batch) return core.no_grad(add, self, output, batch) end

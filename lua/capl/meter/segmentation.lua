@@ -107,7 +107,7 @@ local function add(self, output, batch)
     ids)
 end
 
---- Counts a batch; nothing is read from the device before the metrics are asked for.
+--- Counts a batch; nothing is read from the device until metrics are computed.
 -- in   output (N,K,H,W): scores of K classes; batch with mask (N,H,W)
 -- errs value: other sizes
 function Segmentation:add(output, batch) return core.no_grad(add, self, output, batch) end
@@ -241,7 +241,7 @@ function Segmentation:samples()
   return {wrong = self.wrong, right = {}}
 end
 
---- result() and confusion = {labels, counts}: rows are what was meant, columns what was read, in pixels
+--- result() and confusion = {labels, counts}: rows are the true class, columns the prediction, in pixels
 function Segmentation:write()
   local out, K = self:result(), self.K or 0
   local labels, counts = {}, {}

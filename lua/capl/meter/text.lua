@@ -393,7 +393,7 @@ end
 
 local function add_texts(self, ...) as_batch(self, count_texts, ...) end
 
---- Counts a batch; what was read is fetched from the device later, many batches at once.
+--- Counts a batch; predictions are copied from the device later, many batches at once.
 -- in   output (N,T,K) or (N,T*K): scores of K characters at T places; batch of a loader, with target (N,T), -1 = none.
 --      With decoding = "ctc" (N,T,K+1): scores of T time steps, the blank last; target (N,S), -1 behind the text.
 --      Or as add_ids: lists of class numbers
@@ -406,7 +406,7 @@ end
 
 -- ---- metrics ----
 
---- The most frequent confusions, at most `count`; a text of none is a character left out or added.
+--- The most frequent confusions, at most `count`; an empty text is a deleted or inserted character.
 -- out  list of {truth=, read=, count=}, most frequent first
 function Text:confusions(count)
   local all = {}
@@ -519,7 +519,7 @@ function Text:confusion_line(count)
   return #parts > 0 and table.concat(parts, ", ") or "none"
 end
 
---- All there is to say: list of {name, text}.
+--- All metrics as text: list of {name, text}.
 function Text:lines()
   local r = self:result()
   local out = {{"", self:line()}}

@@ -319,7 +319,7 @@ end
 
 -- ---- the encoder ----
 
---- Encoder layers above each other: copies of one, which begin with the same weights, as in PyTorch.
+--- A stack of encoder layers: copies of one, which start with the same weights, as in PyTorch.
 -- in   x (L, N, d_model), with batch_first (N, L, d_model)
 -- out  y like x
 -- opts nn.TransformerEncoder(encoder_layer, num_layers, {norm = a module for what comes out}); of a call: mask,

@@ -181,7 +181,7 @@ function Module:apply(fn)
   return self
 end
 
---- Forgets all gradients.
+--- Releases all gradients.
 function Module:zero_grad()
   for _, p in ipairs(self:parameters()) do p:zero_grad() end
 end

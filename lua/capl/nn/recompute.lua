@@ -22,9 +22,8 @@ local function run(again, fn, ...)
   return done(former, pcall(fn, ...))
 end
 
---- capl.checkpoint(fn, …) -> fn's results; what it computes on the way is not kept for the backward pass, which calls
--- fn again instead: memory for time. The gradients have the same bits: dropout draws the same masks, batch norm counts
--- a batch once.
+--- capl.checkpoint(fn, …) -> fn's results; activations are not stored; the backward pass calls fn again: less memory,
+-- more time. The gradients have the same bits: dropout draws the same masks, batch norm counts a batch once.
 -- in   fn: of up to 31 arguments; gives up to 6 tensors. A tensor with history that it uses has to be among its
 --      arguments
 -- errs value: another result than tensors; state, in the backward pass: a tensor from before that is no argument

@@ -55,7 +55,7 @@ local function resize(x, attrs, recompute)
   return (op.interpolate(x, attrs))
 end
 
---- nn.interpolate(x, options): images made larger or smaller.
+--- nn.interpolate(x, options): resizes images.
 -- in   x (N, C, H, W)
 -- out  y (N, C, H', W')
 -- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"bilinear";
@@ -70,7 +70,7 @@ function sampling.interpolate(x, options)
   return resize(x, resize_attributes("nn.interpolate", o), o.recompute_scale_factor)
 end
 
---- A layer that makes images larger or smaller.
+--- A layer that resizes images.
 -- opts nn.Upsample{size = …} or nn.Upsample{scale_factor = …}; mode, align_corners, recompute_scale_factor as
 --      nn.interpolate
 -- eg   nn.Upsample{scale_factor = {1, 2}}(capl.zeros(1, 3, 8, 20)):size(4)  --> 40
@@ -99,7 +99,7 @@ local grid_spec = {
   {"align_corners", "boolean", default = false}, positional = 0,
 }
 
---- nn.grid_sample(x, grid[, options]): images read at the places that grid names, with gradients for both.
+--- nn.grid_sample(x, grid[, options]): samples images at the coordinates of grid, with gradients for both.
 -- in   x (N, C, H, W); grid (N, H', W', 2) of pairs {x, y}: -1 is the left or upper end of the image, 1 the other
 -- out  y (N, C, H', W')
 -- opts mode = "bilinear"|"nearest", padding_mode = "zeros"|"border"|"reflection", align_corners = false

@@ -98,7 +98,7 @@ function Sequential:forward(x, ...)
   return x
 end
 
---- A list of modules whose order and names count, without a forward of its own.
+--- A list of modules, registered by index; it has no forward.
 -- eg   #nn.ModuleList{nn.Linear(2, 2), nn.Linear(2, 2)}:children()  --> 2
 local ModuleList = classes.class("ModuleList", Sequential)
 

@@ -77,7 +77,7 @@ end
 
 function shaping.ZeroPad2d:extra() return table.concat(self.padding, ", ") end
 
---- Modules by name, without a forward of its own: dict.NAME is one of them.
+--- Modules by name: dict.NAME is one of them; it has no forward.
 -- in   nn.ModuleDict{name = layer, …}, in the order of the names; or nn.ModuleDict{{"name", layer}, …}, in this order
 -- eg   nn.ModuleDict{head = nn.Linear(4, 2)}.head(capl.zeros(3, 4)):size(2)  --> 2
 shaping.ModuleDict = classes.class("ModuleDict", Module)

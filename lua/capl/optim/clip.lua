@@ -46,8 +46,8 @@ local function limit(fname, value)
   check.bad(2, fname, ("a number above 0 expected, got %g"):format(value))
 end
 
---- Shortens the gradients of a list of parameters, taken as one vector, to max_norm where they are longer, in place;
--- for custom training loops, between backward and step. Optimizers do it themselves when they are given clip_norm.
+--- Clips the total norm of the gradients of a list of parameters to max_norm, in place; for custom training loops,
+-- between backward and step. Optimizers do it themselves when they are given clip_norm.
 -- out  their norm before, a tensor of one element on the device: reading it waits
 -- errs value: max_norm is not above 0; gradients that are scaled for fp16 belong to an optimizer's own clip_norm
 local function clip_grad_norm_(parameters, max_norm)
@@ -62,7 +62,7 @@ local function clip_grad_norm_(parameters, max_norm)
   end)
 end
 
---- Brings each value of the gradients of a list of parameters into -value..value, in place.
+--- Clips each element of the gradients of a list of parameters to -value..value, in place.
 -- errs value: value is not above 0
 local function clip_grad_value_(parameters, value)
   local grads = gradients_of("clip_grad_value_", parameters)

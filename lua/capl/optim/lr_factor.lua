@@ -8,7 +8,7 @@ local rules = {
   sqrt = function(ratio) return math.sqrt(ratio) end,
 }
 
---- What a rate that suits batches of one size is multiplied by for another size; opt:set_lr_factor takes it.
+--- The factor of a learning rate for another batch size, for opt:set_lr_factor.
 -- in   rule: "none" (1), "linear" (SGD: twice the batch, twice the rate) or "sqrt" (Adam and its like); batch = images
 --      of a step, all processes and accumulated batches together; base_batch = the size that the rate was found for
 -- eg   optim.lr_factor("sqrt", 256, 64)  --> 2

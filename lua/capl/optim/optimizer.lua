@@ -124,7 +124,7 @@ function Optimizer:lr_of(group)
   return lr * self.lr_factor
 end
 
---- Multiplies the rates of all groups, whatever their schedules say: optim.lr_factor gives one for the size of a batch.
+--- Multiplies the learning rates of all groups and schedules; optim.lr_factor computes the factor for a batch size.
 function Optimizer:set_lr_factor(factor)
   if not (check.arg(1, "set_lr_factor", "number", factor) > 0 and factor < math.huge) then
     check.bad(1, "set_lr_factor", ("a number above 0 expected, got %g"):format(factor))
@@ -133,10 +133,10 @@ function Optimizer:set_lr_factor(factor)
   self.lr = self:lr_of(self.groups[1])
 end
 
---- Holds the gradients of later steps: norm, their common length; or value, each of them. 0 is off.
+--- Clips the gradients of later steps: norm, their total norm; or value, each element. 0 is off.
 function Optimizer:set_clip(opts) clip.set(self, opts) end
 
---- Says which share of the run is over, 0 to 1, for schedules over the whole "run". train.fit does it before each step.
+--- Sets the completed share of the run, 0 to 1, for schedules over the whole "run". train.fit does it before each step.
 function Optimizer:set_position(share)
   if check.arg(1, "set_position", "number", share) < 0 or share > 1 then
     check.bad(1, "set_position", ("a share from 0 to 1 expected, got %g"):format(share))
@@ -154,7 +154,7 @@ function Optimizer:set_lr(lr, index)
   self.lr = self:lr_of(self.groups[1])
 end
 
---- Forgets all gradients; their memory is free at once.
+--- Releases all gradients and their memory.
 function Optimizer:zero_grad()
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do p:zero_grad() end
@@ -239,7 +239,7 @@ local function state_tensor(self, p, name)
   return s[name]
 end
 
---- Makes the states of all parameters now and not at the first step, which then takes no memory for them half-way.
+--- Allocates the states of all parameters now instead of at the first step.
 function Optimizer:make_states()
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do
@@ -334,7 +334,7 @@ end
 --- For optim.join: the arithmetic of a step that several optimizers make together; with: their common control, if any.
 function Optimizer:apply_with(with) core.no_grad(update, self, with) end
 
---- The arithmetic of a step alone: for loops over several optimizers, whose common step ends elsewhere.
+--- The update of a step alone: for loops over several optimizers with a common end of the step.
 function Optimizer:apply()
   if dist.parallel then dist.parallel.finish(self) end
   observer:gradients(self)
@@ -347,15 +347,15 @@ local function notify(self)
 end
 local function ended(self) observer:each_time(notify, self) end
 
---- One step with the gradients as they are; the training step ends here. With clip_norm the gradients' common norm is
+--- One update with the current gradients; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.
 function Optimizer:step()
   self:apply()
   ended(self)
 end
 
---- loss:backward() in the step's manner: where gradients pass through fp16 it starts from the loss scale, which the
--- next opt:step() takes out again. For loops that sum the gradients of several losses before a step.
+--- loss:backward() with loss scaling: where gradients pass through fp16, the loss is multiplied by the loss scale, and
+-- the next opt:step() divides by it. For loops that sum the gradients of several losses before a step.
 function Optimizer:backward(loss) Control.backward(self, check.arg(1, "backward", "tensor", loss)) end
 
 --- loss:backward(), step, zero_grad. Gradients that pass through fp16 are scaled: opt.loss_scale doubles after 2000

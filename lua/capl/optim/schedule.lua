@@ -47,8 +47,8 @@ end
 --- Sets an optimizer's learning rate to that of a step.
 function Schedule:apply(opt, step) opt:set_lr(self:lr(step)) end
 
---- What a schedule remembers beside the step, for a checkpoint: {} unless it follows metrics; warm-up has that of its
--- inner one.
+--- The state of a schedule except the step, for a checkpoint: {} unless it follows metrics; warm-up returns that of its
+-- inner schedule.
 function Schedule:state()
   local memory, out = self.memory, {}
   for key, value in pairs(memory or {}) do out[key] = value end
@@ -56,7 +56,7 @@ function Schedule:state()
   return out
 end
 
---- Goes on where a state was taken.
+--- Restores a state.
 function Schedule:set_state(state)
   for key in pairs(self.memory or {}) do self.memory[key] = state[key] end
   if self.inner then self.inner:set_state(state.inner) end
@@ -87,7 +87,7 @@ end
 -- eg   optim.schedule.is(0.1)  --> false
 function schedule.is(value) return type(value) == "table" and getmetatable(value) == Schedule end
 
---- The same rate always.
+--- A constant learning rate.
 -- opts lr
 -- eg   optim.schedule.constant{lr = 0.1}:lr(5)  --> 0.1
 function schedule.constant(opts)
@@ -229,7 +229,7 @@ local function one_cycle_phases(o, total)
   return {{up, low, o.max_lr}, {down, o.max_lr, low}, {total - 1, low, final}}
 end
 
---- Up to max_lr and down again, once over the whole run.
+--- One cycle over the whole run: up to max_lr and down again.
 -- opts max_lr, total_steps (or "run"), pct_start = 0.3 (share of the way up), anneal_strategy = "cos"|"linear",
 --      div_factor = 25 (first rate = max_lr / div_factor), final_div_factor = 1e4 (last = first / that), three_phase =
 --      false
@@ -257,7 +257,7 @@ local function position_after(steps, step, position)
   return math.min(1, (step - steps) / math.max(step / position - steps, 1))
 end
 
---- Linear warm-up before any schedule: from start_factor of its rate to all of it over `steps` steps.
+--- Linear warm-up before any schedule: from start_factor of its learning rate to all of it over `steps` steps.
 -- in   schedule; opts steps, start_factor = 0.1. The schedule itself counts from the end of the warm-up.
 function schedule.warmup(inner, opts)
   if not schedule.is(inner) then check.arg(1, "warmup", "schedule", inner) end
@@ -271,7 +271,7 @@ function schedule.warmup(inner, opts)
   return self
 end
 
---- Another schedule's rates times a factor; optim.groups makes such ones for layers.
+--- Another schedule's learning rates times a factor; optim.groups creates these for layers.
 -- in   schedule; factor
 -- eg   optim.schedule.scaled(optim.schedule.constant{lr = 2}, 0.5):lr(0)  --> 1
 function schedule.scaled(inner, factor)
@@ -282,8 +282,7 @@ function schedule.scaled(inner, factor)
   return self
 end
 
---- A schedule that counts epochs: its rate stays the same for all steps of one, as where others say scheduler.step()
--- once per epoch.
+--- A schedule that counts epochs: constant during an epoch, as with scheduler.step() once per epoch.
 -- in   schedule (its lengths are epochs); opts steps = steps of an epoch
 -- eg   optim.schedule.per_epoch(optim.schedule.cosine{lr = 1, T_max = 2}, {steps = 10}):lr(19)  --> 0.5
 function schedule.per_epoch(inner, opts)

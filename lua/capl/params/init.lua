@@ -303,7 +303,7 @@ local function help_page(run, definition, keys)
   return table.concat(lines, "\n") .. "\n"
 end
 
---- The recipe's settings, with what presets and the command line change.
+--- The recipe's settings, changed by presets and the command line.
 -- in   named defaults: numbers, texts, booleans, capl.choice{…}, {cuda = …, cpu = …}; "auto" lets the program choose;
 --      presets = {NAME = {key = value}} for --preset=NAME
 -- out  read-only table; reading an unknown name is an error

@@ -207,7 +207,7 @@ local function read_section(where, given)
   return {title = text_of(s.title), note = text_of(s.note), views = views}
 end
 
---- Draws samples in rows, the first of a row apart from the others, with what belongs to them over them: masks as
+--- Draws samples in rows, the first of a row apart from the others, with their annotations as overlays: masks as
 -- tints, points as dots (crosses where they cannot be seen), boxes with their class; not under check and bench.
 -- in   path; title; columns = 6 views of a row; first, rest = what the columns hold; sections: a list of {title =, note
 --      =, views = {{image = tensor as plot.sheet takes, caption =, mask = (H,W) classes, 0 = none,

@@ -22,9 +22,9 @@ local of_data = {data = true, test_data = true, label = true, charset = true, le
 
 -- ---- stating ----
 
---- capl.expect{exact = 0.96, within = "10 min"}: what the recipe reaches with its own settings. The run says at its end
--- whether that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it. Several of them may
--- be about several settings.
+--- capl.expect{exact = 0.96, within = "10 min"}: the metrics that the recipe reaches with its own settings. The run
+-- says at its end whether that was so; `capl test RECIPE` proves it; `capl recipe info` and `capl check` show it.
+-- Several of them may be about several settings.
 -- in   exact, chars, merged: shares that are reached at least; loss (on the val images) and steps: at most;
 --      at_least = {miou = 0.8}, at_most = {mae = 2.5}: other metrics; within = "10 min", "90 s": the whole run;
 --      on = "cpu" or "cuda", hardware = "two AVX-512 cores": where that was measured; data = "8,000 captchas of …": of

@@ -96,7 +96,7 @@ function Log:add(step, values)
   if self.events then self.events:add(step, values) end
 end
 
---- Writes what waits.
+--- Writes buffered lines to the files.
 function Log:flush()
   if self.idle then return end
   self.written = core.clock()
@@ -115,14 +115,14 @@ function Log:close() self:flush() end
 
 -- ---- going on ----
 
---- How much the files hold, for a checkpoint.
+--- The length of the files, for a checkpoint.
 function Log:state()
   if self.idle then return {} end
   self:flush()
   return {bytes = core.sys.size(self.path) or 0, csv = self.csv:state(), events = self.events and self.events:state()}
 end
 
---- Goes on behind what the files held at a state.
+--- Truncates the files to a state and appends from there.
 -- out  list of sentences about files that are not as they were: those have a gap
 function Log:set_state(state)
   local notes = {}

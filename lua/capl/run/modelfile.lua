@@ -105,7 +105,7 @@ local function save(run, path, model, meta)
   require("io").save_model(path, model, example, facts, images)
 end
 
---- Writes the model to the folder path, with everything that reading images with it takes, and golden pairs.
+--- Writes the model to the folder path, with everything that prediction needs, and golden pairs.
 -- in   path; model; meta optional: more to know about it, such as metrics = meter:result(); its keys go before what
 --      the loaders say (charset, length, normalize …). docs/model-file.md lists them
 -- errs value: the meta data contradict the model; io: the folder cannot be written

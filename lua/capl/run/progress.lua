@@ -38,7 +38,7 @@ local function new(opts)
   }, progress)
 end
 
---- Begins where a resumed run stands: so many steps, images, and this share of the run are done.
+--- Sets the position of a resumed run: steps, images and completed share.
 function progress:go_on(step, images, position)
   self.step_number, self.images, self.position, self.started_at = step, images, position, position
   self.from_images, self.shown_images, self.started_images = images, images, images
@@ -170,9 +170,9 @@ function progress:show(f, ends)
   end
 end
 
---- Counts a step of `images` images on this rank, as many as on the others; shows it when it is time and its loss has
--- arrived. loss: a number or a scalar tensor, read only then; lr: a number; position: share of the run
--- that is over (that of the steps unless said); together: images of all ranks, where they have unequally many.
+--- Counts a step of `images` images on this rank; prints the line when it is due and the loss is known. loss: a number
+-- or a scalar tensor, read only then; lr: a number; position: share of the run that is over (that of the steps unless
+-- said); together: images of all ranks, where they have unequally many.
 -- out  the loss that was shown, of step meter.shown_step; else nil
 function progress:step(images, loss, lr, position, together)
   self.step_number = self.step_number + 1
@@ -202,7 +202,7 @@ local function counter(what, all)
   end
 end
 
---- A few words for the live line, such as the last accuracy.
+--- Sets a short text in the live line, such as the last accuracy.
 function progress:remember(note) self.note = note end
 
 return {new = new, counter = counter, duration = duration}

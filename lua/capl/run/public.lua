@@ -6,7 +6,7 @@ local Run = require "run"
 
 local public = {}
 
---- The line that sums up the run; printed last. result: of meter:result().
+--- The last line of a run, its summary. result: of meter:result().
 -- extra  images_per_s, seconds of training
 -- main   name of the metric that sums up another meter than that of texts
 function public.final(result, extra, main) Run.of(observer):final(result, extra, main) end

@@ -31,7 +31,7 @@ local function check_row(row, i, rows)
   end
 end
 
---- Images of a step for this GPU's memory.
+--- The batch size for this GPU's memory.
 -- in   rows: list of {GB from which on, images}, from much to little; the last one, {0, images}, is also for processors
 -- out  images, GiB of the GPU or nil
 -- errs value: rows in another order, a row that is not {number, whole number from 1 on}

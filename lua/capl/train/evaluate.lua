@@ -154,7 +154,7 @@ local function whole_meter(meter, loader, o)
   return whole
 end
 
---- Reads all samples of a loader once, in their order, and compares with what they hold. The model's mode is put back.
+--- Predicts all samples of a loader once, in order, and compares with their labels. The model's mode is restored.
 -- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or
 --      chosen is compared on "val"
 -- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localization" |

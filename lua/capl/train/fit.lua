@@ -291,7 +291,7 @@ local function protected(fn)
   return ok and "done" or "error", err
 end
 
---- Trains a model, evaluates it on the way and at the end, and leaves runs/NAME with its weights, metrics and pictures.
+--- Trains a model, evaluates it during and after training, and writes weights, metrics and plots to runs/NAME.
 -- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
 --       metric;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";

@@ -110,11 +110,11 @@ local function modes_of(model)
   return out
 end
 
---- Trains with rates that rise from step to step until the loss runs away, twice, and says which rate the losses
--- suggest. Weights, statistics, optimizer, random numbers and loader are then as before, to the bit. Nothing is
--- suggested where the losses do not show a rate: they fall by less than a fifth or hardly more than they vary, from the
--- lowest rate on or up to the highest, rise in between, or the two sweeps, of the same weights and other batches,
--- suggest rates more than a factor of 3 apart.
+--- Trains with increasing learning rates until the loss diverges, twice, and suggests a learning rate. Weights,
+-- statistics, optimizer, random numbers and loader are then as before, to the bit. Nothing is suggested where the
+-- losses do not show a rate: they fall by less than a fifth or hardly more than they vary, from the lowest rate on or
+-- up to the highest, rise in between, or the two sweeps, of the same weights and other batches, suggest rates more than
+-- a factor of 3 apart.
 -- opts model; train = loader; loss = function(output, batch); optimizer, also of optim.join, with schedules: all rates
 --      rise
 --      in proportion, and are given as that of the first group; input = function(batch); precision = "auto";

@@ -136,7 +136,7 @@ end
 --- The tree of tree.pack's two results.
 function tree.unpack(text, tensors) return read(core.json_decode(text), tensors) end
 
---- Writes state of any kind into one file, at once or not at all: a reader sees the former file or the whole new one.
+--- Writes state of any kind into one file, atomically: a reader sees the old file or the complete new one.
 -- in   path; value: tables with text keys or lists, of numbers (kept to the bit), texts, booleans, tensors
 -- errs value: something that is no state, with its place in the table; io
 -- eg   train.save("/tmp/capl_eg.capl", {step = 3, w = capl.ones(2)})

@@ -39,7 +39,7 @@ local function listen(self)
   observer:on("gradients", self.on_gradients)
 end
 
---- Watches the steps of a loop for losses and gradients that are not finite; train.fit does it always.
+--- Checks the steps of a loop for losses and gradients that are not finite; train.fit always does.
 -- opts model; optimizer; loss = function(output, batch), to make a step again; input = function(batch) -> what the
 --      model is called with; precision = "fp32"; train = the loader, to name samples; detect_anomaly = true: every
 --      result of every op is read, also of those that no loss shows: slow

@@ -27,7 +27,7 @@ function BestTracker.new(opts)
   return setmetatable({better = o.better, keep = o.keep, list = {}}, BestTracker)
 end
 
---- Takes the next value of the series; what is no number takes no place.
+--- Adds the next value of the series; a value that is no number is ignored.
 function BestTracker:update(value, step)
   check.arg(1, "update", "number", value)
   if value ~= value then return nil end

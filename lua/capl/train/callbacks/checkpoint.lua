@@ -79,7 +79,7 @@ local function read_every(every)
   check.fail(OP, ("every is a number of steps, a time such as \"5m\", \"eval\" or \"auto\", got '%s'"):format(every))
 end
 
---- All state of a training loop in files that a killed run goes on from, to the bit.
+--- Saves the whole state of a training loop; a killed run resumes from it, bit-exactly.
 -- in   a table: every object to save by a name of its own: model =, optimizer =, train = loader, ema = … (anything with
 --      state() and set_state(tree), or state_dict() and load_state_dict(tree))
 -- opts every = "auto" (after a minute, then every 5, less often where saving takes more than 2 % of the time) | a
@@ -252,7 +252,7 @@ function Checkpoint:evaluated(value)
   if wanted then self:try_save() end
 end
 
---- Behind the loop: saves the end of the run. ended = "steps": why it is over.
+--- After the loop: saves the end of the run. ended = "steps": why it is over.
 function Checkpoint:finish(ended)
   sync.hold(0)
   self:try_save(ended or "steps")
@@ -269,7 +269,7 @@ function Checkpoint:load(saved, file)
   return saved
 end
 
---- Goes on where --resume says, or from a checkpoint or a folder of them that is named here.
+--- Resumes from --resume, or from a checkpoint or a folder of checkpoints.
 -- in   path = nil
 -- out  the number of steps that are done, 0 for a run that begins anew; and the saved tree
 -- errs value: device, data, recipe or others are not what they were, without --inexact; format: no checkpoint is whole

@@ -100,7 +100,7 @@ local function move(self, decay)
   end
 end
 
---- Says that a step was made; every so many of them the averages move.
+--- Counts a step; the averages are updated at every `every`-th one.
 -- out whether they did
 function EMA:update()
   if self.is_applied then
@@ -117,7 +117,7 @@ end
 
 -- ---- exchange ----
 
---- Puts the averages into the model; the model's own values wait until restore().
+--- Copies the averages into the model; restore() brings the model's own values back.
 function EMA:apply()
   if self.is_applied then
     core.error{code = "state", op = OP, path = false, message = "apply() twice: the averages are in the model already"}
@@ -131,7 +131,7 @@ function EMA:apply()
   self.is_applied = true
 end
 
---- Puts the model's own values back, bit for bit.
+--- Restores the model's own values, bit for bit.
 function EMA:restore()
   if not self.is_applied then return end
   core.no_grad(function()
@@ -140,7 +140,7 @@ function EMA:restore()
   self.is_applied = false
 end
 
---- Calls fn with the averages in the model, and puts the model's own values back, also after an error.
+--- Calls fn with the averages in the model, then restores the model's own values, also after an error.
 -- out what fn returns
 function EMA:applied(fn)
   check.arg(1, "applied", "function", fn)
@@ -162,7 +162,7 @@ function EMA:state()
   return {calls = self.calls, updates = self.updates, averages = averages}
 end
 
---- Goes on where a state was taken; tensors are copied.
+--- Restores a state; tensors are copied.
 -- errs value: the state is of a model with other tensors
 function EMA:set_state(state)
   for _, entry in ipairs(self.entries) do

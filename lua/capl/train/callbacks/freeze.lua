@@ -24,7 +24,7 @@ local function norms_of(model, parameters)
   return out
 end
 
---- Keeps parameters of a model from being trained: they get no gradients, which saves the work for them.
+--- Freezes parameters of a model: they get no gradients, which saves their computation.
 -- in   model; names: of parameters or of modules ("features", "0.weight"), patterns with *, or a list of them
 -- opts batch_norm = true: batch norm layers among them also keep their running statistics, and use them in training
 -- out  an object: unfreeze() undoes it, count = values that are frozen, tensors = parameters

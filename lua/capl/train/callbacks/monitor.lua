@@ -22,7 +22,7 @@ local function check_every(op, what, every, may_be_off)
   check.fail(op, ("%s is a number of seconds from %g on%s, got %g"):format(what, LEAST_EVERY, off, every))
 end
 
---- Samples the machine beside a training loop.
+--- Samples the machine during a training loop.
 -- opts  every = 1 (seconds between two readings); hot = 85 (degrees Celsius of the GPU above which there is a warning)
 -- out   monitor: :averages() since the last call, :totals() since it was made, :events(), :line(), :close(). Metrics,
 --       absent where this machine does not report them: power_w, power_limit_w, utilization, memory_utilization,
@@ -58,11 +58,10 @@ function Sampler:totals()
   return out
 end
 
---- The next sentence about what should be known, each once: heat, slow clocks, full memory, a lost GPU; nil when all is
--- reported.
+--- The next warning, each once: heat, slow clocks, full memory, a lost GPU; nil when all are reported.
 function Sampler:event() return self.sampler:event() end
 
---- All of them, as a list.
+--- All warnings, as a list.
 function Sampler:events()
   local list = {}
   for event in self.event, self do list[#list + 1] = event end
@@ -97,7 +96,7 @@ local function join(a, b)
   return b
 end
 
---- What it looks at, for the header of a run.
+--- What is monitored, for the header of a run.
 function Sampler:line()
   local now = self.sampler:sample()
   local parts = {}

@@ -165,7 +165,7 @@ local function take(model, own, given, report)
   core.no_grad(function() model:load_state_dict(state) end)
 end
 
---- Takes weights and buffers from a file as far as names and shapes fit; the rest stays as it is. For fine-tuning.
+--- Loads weights and buffers from a file where names and shapes match; the rest is unchanged. For fine-tuning.
 -- in   model; path of a safetensors file (of any program), a model folder, a checkpoint or a run's folder; "none":
 --      nothing
 -- opts strict = false: everything has to fit; map = {["name in the file"] = "name in the model" or false} or
