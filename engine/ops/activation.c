@@ -31,12 +31,12 @@ static capl_status grad_shape(const capl_call *call, capl_out_spec *out)
 ACTIVATION_MAP(RULE, )
 
 /* An activation and its gradient. */
-#define ACTIVATION(op, class, text)                                                                                   \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class,      \
-                                .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape, .grad = op##_rule,     \
-                                .doc = "y = " text FLOAT_DOC};                                                         \
-  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, dy", .outs = "dx", .n_out = 1,            \
-                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = grad_shape,         \
+#define ACTIVATION(op, class, text)                                                               \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", OUTS(y), .amp = CAPL_AMP_##class, \
+                                .save_in = 1u, .shape = float_shape, .grad = op##_rule,           \
+                                .doc = "y = " text FLOAT_DOC};                                    \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, dy", OUTS(dx),       \
+                                       .amp = CAPL_AMP_WIDEST, .shape = grad_shape,               \
                                        .doc = "dx = dy times the slope of " #op " at x." GRAD_DOC};
 
 ACTIVATION(silu, KEEP, "x * sigmoid(x), also called swish.")
@@ -60,9 +60,9 @@ static capl_status saturating_shape(const capl_call *call, capl_out_spec *out)
   return rule_like_first(call, out);
 }
 
-#define SATURATING(X, op, numbers) \
-  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "y, dy", .outs = "dx", .n_out = 1,            \
-                                       .amp = CAPL_AMP_WIDEST, .layout = CAPL_LAYOUT_ANY, .shape = saturating_shape, \
+#define SATURATING(X, op, numbers)                                                                  \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "y, dy", OUTS(dx),         \
+                                       .amp = CAPL_AMP_WIDEST, .shape = saturating_shape,           \
                                        .doc = "dx = dy times the slope of " #op " where it is y.\n" \
                                               "y, dy: the same shape -> dx alike. Not differentiable."};
 SATURATING_MAP(SATURATING, )
@@ -96,8 +96,7 @@ static capl_status cos_rule(const capl_node *node, capl_tensor *const *dy, capl_
 }
 
 #define FUNCTION(op, text)                                                                                    \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_KEEP,         \
-                                .layout = CAPL_LAYOUT_ANY, .save_in = 1u, .shape = float_shape,                \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", OUTS(y), .save_in = 1u, .shape = float_shape, \
                                 .grad = op##_rule, .doc = text FLOAT_DOC};
 
 FUNCTION(erf, "y = the error function of x: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.")

@@ -175,11 +175,9 @@ static double attention_grad_macs(const capl_call *call)
 const capl_op capl_op_scaled_dot_product_attention = {
     NAME_AND_ATTRS(scaled_dot_product_attention),
     .ins = "q, k, v, attn_mask?",
-    .outs = "y, lse",
-    .n_out = 2,
+    OUTS(y, lse),
     .amp = CAPL_AMP_LOW,
     .low_in = BIT(ATTENTION_Q) | BIT(ATTENTION_K) | BIT(ATTENTION_V),
-    .layout = CAPL_LAYOUT_ANY,
     .save_in = BIT(ATTENTION_Q) | BIT(ATTENTION_K) | BIT(ATTENTION_V) | BIT(ATTENTION_MASK),
     .save_out = BIT(0) | BIT(1),
     .index_outs = BIT(1),
@@ -198,10 +196,7 @@ const capl_op capl_op_scaled_dot_product_attention = {
 const capl_op capl_op_scaled_dot_product_attention_grad = {
     NAME_AND_ATTRS(scaled_dot_product_attention_grad),
     .ins = "q, k, v, y, lse, dy, attn_mask?",
-    .outs = "dq, dk, dv",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
-    .layout = CAPL_LAYOUT_ANY,
+    OUTS(dq, dk, dv),
     .shape = attention_grad_shape,
     .macs = attention_grad_macs,
     .doc = "Gradients of scaled_dot_product_attention; the scores are computed again. Not differentiable.\n"

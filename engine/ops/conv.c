@@ -341,8 +341,7 @@ static double conv2d_grad_w_macs(const capl_call *call)
 const capl_op capl_op_conv2d = {
     NAME_AND_ATTRS(conv2d),
     .ins = "x, weight, bias?",
-    .outs = "y",
-    .n_out = 1,
+    OUTS(y),
     .amp = CAPL_AMP_LOW,
     .low_in = 3u,
     .layout = CAPL_LAYOUT_IMAGE,
@@ -363,9 +362,7 @@ const capl_op capl_op_conv2d = {
 const capl_op capl_op_conv2d_grad_x = {
     NAME_AND_ATTRS(conv2d_grad_x),
     .ins = "dy, weight",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = 1u << 0 | 1u << 1,
     .shape = conv2d_grad_x_shape,
@@ -380,9 +377,7 @@ const capl_op capl_op_conv2d_grad_x = {
 const capl_op capl_op_conv2d_grad_w = {
     NAME_AND_ATTRS(conv2d_grad_w),
     .ins = "x, dy",
-    .outs = "dw, db",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dw, db),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = conv2d_grad_w_shape,
     .macs = conv2d_grad_w_macs,
@@ -399,8 +394,7 @@ const capl_op capl_op_conv2d_grad_w = {
 const capl_op capl_op_conv_transpose2d = {
     NAME_AND_ATTRS(conv_transpose2d),
     .ins = "x, weight, bias?",
-    .outs = "y",
-    .n_out = 1,
+    OUTS(y),
     .amp = CAPL_AMP_LOW,
     .low_in = 3u,
     .layout = CAPL_LAYOUT_IMAGE,

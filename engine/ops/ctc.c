@@ -142,10 +142,8 @@ capl_status ctc_check_values(const ctc_problem *p)
 const capl_op capl_op_ctc_loss = {
   NAME_AND_ATTRS(ctc_loss),
   .ins = "log_probs, targets, input_lengths, target_lengths",
-  .outs = "loss, infeasible, alpha",
-  .n_out = 3,
+  OUTS(loss, infeasible, alpha),
   .amp = CAPL_AMP_F32,
-  .layout = CAPL_LAYOUT_ANY,
   .save_in = 15u,
   .save_out = 1u << CTC_INFEASIBLE | 1u << CTC_ALPHA,
   .index_outs = 1u << CTC_INFEASIBLE | 1u << CTC_ALPHA,
@@ -174,9 +172,7 @@ const capl_op capl_op_ctc_loss = {
 const capl_op capl_op_ctc_loss_grad = {
   NAME_AND_ATTRS(ctc_loss_grad),
   .ins = "log_probs, targets, input_lengths, target_lengths, infeasible, alpha, dloss",
-  .outs = "dlog_probs",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dlog_probs),
   .shape = ctc_grad_shape,
   .doc = "dlog_probs = -dloss * the probability of being at this class at this time, given the text.\n"
          "Inputs and outputs of ctc_loss, dloss like the loss -> dlog_probs (T,N,K); 0 for infeasible samples and "

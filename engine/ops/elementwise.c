@@ -244,8 +244,7 @@ static capl_status cast_grad(const capl_node *node, capl_tensor *const *dy, capl
 /* descriptors: arithmetic of two tensors */
 
 #define BINARY(op, ...) \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "a, b", .outs = "y", .n_out = 1, .amp = CAPL_AMP_WIDEST, \
-                                .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "a, b", OUTS(y), .amp = CAPL_AMP_WIDEST, __VA_ARGS__}
 #define SAVE_A 1u
 #define SAVE_B 2u
 #define SAVE_Y 1u
@@ -275,10 +274,8 @@ BINARY(ge, .shape = compare_shape, .doc = "y = a >= b.\n" COMPARE_DOC);
 const capl_op capl_op_where = {
   NAME_AND_ATTRS(where),
   .ins = "condition, a, b",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .amp = CAPL_AMP_WIDEST,
-  .layout = CAPL_LAYOUT_ANY,
   .mask_in = 1u,
   .save_in = 1u,
   .shape = where_shape,
@@ -291,8 +288,7 @@ const capl_op capl_op_where = {
 /* descriptors: functions of one tensor */
 
 #define UNARY(op, class, ...) \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .amp = CAPL_AMP_##class, \
-                                .layout = CAPL_LAYOUT_ANY, __VA_ARGS__}
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", OUTS(y), .amp = CAPL_AMP_##class, __VA_ARGS__}
 #define SAVE_X 1u
 #define FLOAT_DOC "\nx: any shape, floating point -> y alike. Errors: dtype, if x is an integer or bool."
 #define ANY_DOC "\nx: any shape and dtype -> y alike."
@@ -332,9 +328,7 @@ UNARY(dropout, KEEP,
 const capl_op capl_op_relu_grad = {
   NAME_AND_ATTRS(relu_grad),
   .ins = "y, dy",
-  .outs = "dx",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dx),
   .shape = relu_grad_shape,
   .doc = "dx = dy where y > 0, else 0: the gradient of relu. Not differentiable.\n"
          "y, dy: the same shape -> dx in the dtype of dy and the memory order of y.",

@@ -191,9 +191,7 @@ static capl_status gather_grad_shape(const capl_call *call, capl_out_spec *out)
 const capl_op capl_op_gather = {
   NAME_AND_ATTRS(gather),
   .ins = "x, index",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .save_in = 1u << 1,
   .shape = gather_shape,
   .grad = gather_rule,
@@ -206,9 +204,7 @@ const capl_op capl_op_gather = {
 const capl_op capl_op_gather_grad = {
   NAME_AND_ATTRS(gather_grad),
   .ins = "dy, index",
-  .outs = "dx",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dx),
   .shape = gather_grad_shape,
   .doc = "The gradient of gather: dy summed where it was taken from, zeros elsewhere. Not differentiable.\n"
          "dy, index: one shape -> dx (size). The order of sums is fixed: the same bits each time.",
@@ -248,9 +244,7 @@ static capl_status scatter_add_rule(const capl_node *node, capl_tensor *const *d
 const capl_op capl_op_scatter = {
   NAME_AND_ATTRS(scatter),
   .ins = "x, index, src?",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .save_in = 1u << 1,
   .shape = scatter_shape,
   .grad = scatter_rule,
@@ -266,9 +260,7 @@ const capl_op capl_op_scatter = {
 const capl_op capl_op_scatter_add = {
   NAME_AND_ATTRS(scatter_add),
   .ins = "x, index, src",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .save_in = 1u << 1,
   .shape = scatter_shape,
   .grad = scatter_add_rule,
@@ -315,9 +307,7 @@ static capl_status index_select_grad_shape(const capl_call *call, capl_out_spec 
 const capl_op capl_op_index_select = {
   NAME_AND_ATTRS(index_select),
   .ins = "x, index",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .save_in = 1u << 1,
   .shape = index_select_shape,
   .grad = index_select_rule,
@@ -329,9 +319,7 @@ const capl_op capl_op_index_select = {
 const capl_op capl_op_index_select_grad = {
   NAME_AND_ATTRS(index_select_grad),
   .ins = "dy, index",
-  .outs = "dx",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dx),
   .shape = index_select_grad_shape,
   .doc = "The gradient of index_select: slices of dy summed where they were taken from, zeros elsewhere. Not "
          "differentiable.\n"
@@ -397,9 +385,7 @@ static capl_status embedding_grad_shape(const capl_call *call, capl_out_spec *ou
 const capl_op capl_op_embedding = {
   NAME_AND_ATTRS(embedding),
   .ins = "weight, index",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .save_in = 1u << 1,
   .shape = embedding_shape,
   .grad = embedding_rule,
@@ -412,9 +398,7 @@ const capl_op capl_op_embedding = {
 const capl_op capl_op_embedding_grad = {
   NAME_AND_ATTRS(embedding_grad),
   .ins = "dy, index",
-  .outs = "dweight",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dweight),
   .shape = embedding_grad_shape,
   .doc = "The gradient of embedding: rows of dy summed by index, zeros for rows that none chose. Not differentiable.\n"
          "dy (index's shape, D) floating, index i32|i64 -> dweight (rows, D) of dy's dtype. The order of sums is "

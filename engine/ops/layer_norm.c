@@ -251,9 +251,7 @@ static capl_status rms_norm_rule(const capl_node *node, capl_tensor *const *dy, 
 const capl_op capl_op_layer_norm = {
     NAME_AND_ATTRS(layer_norm),
     .ins = "x, weight?, bias?",
-    .outs = "y, mean, invstd",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, mean, invstd),
     .layout = CAPL_LAYOUT_ROW,
     .save_in = BIT(0) | BIT(1),
     .save_out = BIT(1) | BIT(2),
@@ -271,9 +269,7 @@ const capl_op capl_op_layer_norm = {
 const capl_op capl_op_layer_norm_grad = {
     NAME_AND_ATTRS(layer_norm_grad),
     .ins = "x, dy, weight?, mean, invstd",
-    .outs = "dx, dweight, dbias",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight, dbias),
     .layout = CAPL_LAYOUT_ROW,
     .shape = layer_norm_grad_shape,
     .doc = "Gradients of layer_norm. Not differentiable.\n"
@@ -284,9 +280,7 @@ const capl_op capl_op_layer_norm_grad = {
 const capl_op capl_op_rms_norm = {
     NAME_AND_ATTRS(rms_norm),
     .ins = "x, weight?",
-    .outs = "y, invstd",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, invstd),
     .layout = CAPL_LAYOUT_ROW,
     .save_in = BIT(0) | BIT(1),
     .save_out = BIT(1),
@@ -303,9 +297,7 @@ const capl_op capl_op_rms_norm = {
 const capl_op capl_op_rms_norm_grad = {
     NAME_AND_ATTRS(rms_norm_grad),
     .ins = "x, dy, weight?, invstd",
-    .outs = "dx, dweight",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight),
     .layout = CAPL_LAYOUT_ROW,
     .shape = rms_norm_grad_shape,
     .doc = "Gradients of rms_norm. Not differentiable.\n"
@@ -316,9 +308,7 @@ const capl_op capl_op_rms_norm_grad = {
 const capl_op capl_op_group_norm = {
     NAME_AND_ATTRS(group_norm),
     .ins = "x, weight?, bias?",
-    .outs = "y, mean, invstd",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, mean, invstd),
     .layout = CAPL_LAYOUT_IMAGE,
     .save_in = BIT(0) | BIT(1),
     .save_out = BIT(1) | BIT(2),
@@ -337,9 +327,7 @@ const capl_op capl_op_group_norm = {
 const capl_op capl_op_group_norm_grad = {
     NAME_AND_ATTRS(group_norm_grad),
     .ins = "x, dy, weight?, mean, invstd",
-    .outs = "dx, dweight, dbias",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight, dbias),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = group_norm_grad_shape,
     .doc = "Gradients of group_norm. Not differentiable.\n"

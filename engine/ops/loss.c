@@ -97,8 +97,7 @@ static capl_status cross_entropy_grad_rule(const capl_node *node, capl_tensor *c
 const capl_op capl_op_cross_entropy = {
   NAME_AND_ATTRS(cross_entropy),
   .ins = "logits, labels, weight?",
-  .outs = "loss",
-  .n_out = 1,
+  OUTS(loss),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = 7u,
@@ -118,8 +117,7 @@ const capl_op capl_op_cross_entropy = {
 const capl_op capl_op_cross_entropy_grad = {
   NAME_AND_ATTRS(cross_entropy_grad),
   .ins = "logits, labels, dloss, weight?",
-  .outs = "dlogits",
-  .n_out = 1,
+  OUTS(dlogits),
   .layout = CAPL_LAYOUT_ROW,
   .shape = cross_entropy_grad_shape,
   .doc = "dlogits = (softmax(logits) - target) * dloss, by the counted rows for reduction mean.\n"
@@ -174,8 +172,7 @@ static capl_status bce_grad_rule(const capl_node *node, capl_tensor *const *dy, 
 const capl_op capl_op_bce_with_logits = {
   NAME_AND_ATTRS(bce_with_logits),
   .ins = "x, target",
-  .outs = "loss",
-  .n_out = 1,
+  OUTS(loss),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
@@ -190,8 +187,7 @@ const capl_op capl_op_bce_with_logits = {
 const capl_op capl_op_bce_with_logits_grad = {
   NAME_AND_ATTRS(bce_with_logits_grad),
   .ins = "x, target, dloss",
-  .outs = "dx",
-  .n_out = 1,
+  OUTS(dx),
   .layout = CAPL_LAYOUT_DENSE,
   .shape = bce_grad_shape,
   .doc = "dx = (sigmoid(x) - target) * dloss, by the number of elements for reduction mean.\n"
@@ -220,14 +216,14 @@ static capl_status sigmoid_focal_rule(const capl_node *node, capl_tensor *const 
 }
 
 #define ELEMENT_LOSS(op, text, slope)                                                                                  \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x, target", .outs = "loss", .n_out = 1, \
-                                .amp = CAPL_AMP_F32, .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape, \
-                                .grad = op##_rule, \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x, target", OUTS(loss),                                    \
+                                .amp = CAPL_AMP_F32, .layout = CAPL_LAYOUT_DENSE, .save_in = 3u, .shape = bce_shape,   \
+                                .grad = op##_rule,                                                                     \
                                 .doc = text "\n"                                                                       \
                                        "x: any shape; target: the same, any dtype -> loss, a scalar, or of x's shape " \
                                        "for reduction none.\n" REDUCTION_DOC "\n"                                      \
                                        "Errors: shape, if x and target differ; dtype, if x is no float."};             \
-  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, target, dloss", .outs = "dx", .n_out = 1, \
+  const capl_op capl_op_##op##_grad = {NAME_AND_ATTRS(op##_grad), .ins = "x, target, dloss", OUTS(dx),                 \
                                        .layout = CAPL_LAYOUT_DENSE, .shape = bce_grad_shape,                           \
                                        .doc = slope "\n"                                                               \
                                               "x, target: the same shape; dloss a scalar, or of that shape for "       \
@@ -303,8 +299,7 @@ static capl_status margin_grad(const capl_node *node, capl_tensor *const *dy, ca
 const capl_op capl_op_multilabel_soft_margin = {
   NAME_AND_ATTRS(multilabel_soft_margin),
   .ins = "x, target",
-  .outs = "loss",
-  .n_out = 1,
+  OUTS(loss),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
@@ -352,8 +347,7 @@ static capl_status mse_grad(const capl_node *node, capl_tensor *const *dy, capl_
 const capl_op capl_op_mse = {
   NAME_AND_ATTRS(mse),
   .ins = "x, target",
-  .outs = "loss",
-  .n_out = 1,
+  OUTS(loss),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,

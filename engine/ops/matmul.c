@@ -227,8 +227,7 @@ static double matmul_macs(const capl_call *call)
 const capl_op capl_op_linear = {
     NAME_AND_ATTRS(linear),
     .ins = "x, weight, bias?",
-    .outs = "y",
-    .n_out = 1,
+    OUTS(y),
     .amp = CAPL_AMP_LOW,
     .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,
@@ -245,8 +244,7 @@ const capl_op capl_op_linear = {
 const capl_op capl_op_linear_act = {
     NAME_AND_ATTRS(linear_act),
     .ins = "x, weight, bias?",
-    .outs = "y",
-    .n_out = 1,
+    OUTS(y),
     .amp = CAPL_AMP_LOW,
     .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,
@@ -265,9 +263,7 @@ const capl_op capl_op_linear_act = {
 const capl_op capl_op_linear_grad_x = {
     NAME_AND_ATTRS(linear_grad_x),
     .ins = "dy, weight",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_ROW,
     .shape = linear_grad_x_shape,
     .macs = linear_grad_x_macs,
@@ -279,9 +275,7 @@ const capl_op capl_op_linear_grad_x = {
 const capl_op capl_op_linear_grad_w = {
     NAME_AND_ATTRS(linear_grad_w),
     .ins = "x, dy",
-    .outs = "dw, db",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dw, db),
     .layout = CAPL_LAYOUT_ROW,
     .shape = linear_grad_w_shape,
     .macs = linear_grad_w_macs,
@@ -294,8 +288,7 @@ const capl_op capl_op_linear_grad_w = {
 const capl_op capl_op_matmul = {
     NAME_AND_ATTRS(matmul),
     .ins = "a, b",
-    .outs = "y",
-    .n_out = 1,
+    OUTS(y),
     .amp = CAPL_AMP_LOW,
     .low_in = 3u,
     .layout = CAPL_LAYOUT_ROW,

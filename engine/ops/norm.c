@@ -344,9 +344,7 @@ static capl_status bn_act_pool_grad_expand(const capl_call *call)
 const capl_op capl_op_batch_norm = {
     NAME_AND_ATTRS(batch_norm),
     .ins = NORM_INPUTS,
-    .outs = "y, mean, invstd",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, mean, invstd),
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
     .save_in = BIT(NORM_X) | BIT(NORM_WEIGHT),
@@ -362,9 +360,7 @@ const capl_op capl_op_batch_norm = {
 const capl_op capl_op_batch_norm_grad = {
     NAME_AND_ATTRS(batch_norm_grad),
     .ins = "x, dy, weight, mean, invstd",
-    .outs = "dx, dweight, dbias",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight, dbias),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = batch_norm_grad_shape,
     .doc = "Gradients of batch_norm. Not differentiable.\n"
@@ -377,9 +373,7 @@ const capl_op capl_op_batch_norm_grad = {
 const capl_op capl_op_bn_act = {
     NAME_AND_ATTRS(bn_act),
     .ins = NORM_INPUTS,
-    .outs = "y, mean, invstd",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, mean, invstd),
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
     .save_in = BIT(NORM_X) | BIT(NORM_WEIGHT) | BIT(NORM_BIAS),
@@ -396,9 +390,7 @@ const capl_op capl_op_bn_act = {
 const capl_op capl_op_bn_act_grad = {
     NAME_AND_ATTRS(bn_act_grad),
     .ins = "x, dy, weight, bias, mean, invstd",
-    .outs = "dx, dweight, dbias",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight, dbias),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = bn_act_grad_shape,
     .expand = bn_act_grad_expand,
@@ -411,9 +403,7 @@ const capl_op capl_op_bn_act_grad = {
 const capl_op capl_op_bn_act_pool = {
     NAME_AND_ATTRS(bn_act_pool),
     .ins = NORM_INPUTS,
-    .outs = "y, mean, invstd, reserve",
-    .n_out = 4,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, mean, invstd, reserve),
     .layout = CAPL_LAYOUT_IMAGE,
     .mutates = NORM_MUTATES,
     .save_in = BIT(NORM_X) | BIT(NORM_WEIGHT) | BIT(NORM_BIAS),
@@ -433,9 +423,7 @@ const capl_op capl_op_bn_act_pool = {
 const capl_op capl_op_bn_act_pool_grad = {
     NAME_AND_ATTRS(bn_act_pool_grad),
     .ins = "x, dy, weight, bias, mean, invstd, reserve",
-    .outs = "dx, dweight, dbias",
-    .n_out = 3,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx, dweight, dbias),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = bn_act_pool_grad_shape,
     .expand = bn_act_pool_grad_expand,

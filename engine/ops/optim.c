@@ -96,7 +96,6 @@ const capl_op capl_op_sgd_step = {
   NAME_AND_ATTRS(sgd_step),
   .ins = "params_grads_momentum_buffers...",
   .outs = "",
-  .layout = CAPL_LAYOUT_ANY,
   .step_groups = GROUP_COUNT(sgd_groups),
   .shape = sgd_shape,
   .doc = "One step of stochastic gradient descent with momentum, as in PyTorch.\n"
@@ -114,7 +113,6 @@ const capl_op capl_op_adam_step = {
   NAME_AND_ATTRS(adam_step),
   .ins = "params_grads_m_v...",
   .outs = "",
-  .layout = CAPL_LAYOUT_ANY,
   .step_groups = GROUP_COUNT(adam_groups),
   .shape = adam_shape,
   .doc = "One step of Adam, or of AdamW with decoupled = true, as in PyTorch.\n"
@@ -136,7 +134,6 @@ const capl_op capl_op_rmsprop_step = {
   NAME_AND_ATTRS(rmsprop_step),
   .ins = "params_grads_square_avg_momentum_buffer_grad_avg...",
   .outs = "",
-  .layout = CAPL_LAYOUT_ANY,
   .step_groups = GROUP_COUNT(rmsprop_groups),
   .shape = rmsprop_shape,
   .doc = "One step of RMSprop, as in PyTorch.\n"
@@ -161,9 +158,7 @@ static capl_status grad_norm_shape(const capl_call *call, capl_out_spec *out)
 const capl_op capl_op_grad_norm = {
   NAME_AND_ATTRS(grad_norm),
   .ins = "grads...",
-  .outs = "norm",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(norm),
   .shape = grad_norm_shape,
   .doc = "L2 norm over all elements of all tensors together, for clipping.\n"
          "grads: any shapes, floating point, missing ones are skipped -> norm, a scalar f32 (f64 if all are f64).\n"
@@ -192,7 +187,6 @@ const capl_op capl_op_step_control = {
   NAME_AND_ATTRS(step_control),
   .ins = "state, norm?, common?",
   .outs = "",
-  .layout = CAPL_LAYOUT_ANY,
   .mutates = 1u << 0,
   .shape = step_control_shape,
   .doc = "Decides about one step of an optimiser, on the device: are the gradients finite, what multiplies them.\n"

@@ -208,9 +208,7 @@ static capl_status adaptive_max_pool2d_rule(const capl_node *node, capl_tensor *
 const capl_op capl_op_max_pool2d = {
     NAME_AND_ATTRS(max_pool2d),
     .ins = "x",
-    .outs = "y, index",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, index),
     .layout = CAPL_LAYOUT_IMAGE,
     .save_out = 1u << 1,
     .index_outs = 1u << 1,
@@ -225,9 +223,7 @@ const capl_op capl_op_max_pool2d = {
 const capl_op capl_op_max_pool2d_grad = {
     NAME_AND_ATTRS(max_pool2d_grad),
     .ins = "dy, index",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = max_pool2d_grad_shape,
     .doc = "Gradient of max_pool2d: dy goes to the winners, summed where they meet. Not differentiable.\n"
@@ -239,9 +235,7 @@ const capl_op capl_op_max_pool2d_grad = {
 const capl_op capl_op_avg_pool2d = {
     NAME_AND_ATTRS(avg_pool2d),
     .ins = "x",
-    .outs = "y",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = avg_pool2d_shape,
     .grad = avg_pool2d_rule,
@@ -254,9 +248,7 @@ const capl_op capl_op_avg_pool2d = {
 const capl_op capl_op_avg_pool2d_grad = {
     NAME_AND_ATTRS(avg_pool2d_grad),
     .ins = "dy",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = avg_pool2d_grad_shape,
     .doc = "Gradient of avg_pool2d. Not differentiable.\n"
@@ -272,9 +264,7 @@ const capl_op capl_op_avg_pool2d_grad = {
 const capl_op capl_op_adaptive_avg_pool2d = {
     NAME_AND_ATTRS(adaptive_avg_pool2d),
     .ins = "x",
-    .outs = "y",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_avg_pool2d_shape,
     .grad = adaptive_avg_pool2d_rule,
@@ -285,9 +275,7 @@ const capl_op capl_op_adaptive_avg_pool2d = {
 const capl_op capl_op_adaptive_avg_pool2d_grad = {
     NAME_AND_ATTRS(adaptive_avg_pool2d_grad),
     .ins = "dy",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_avg_pool2d_grad_shape,
     .doc = "Gradient of adaptive_avg_pool2d. Not differentiable.\n"
@@ -298,9 +286,7 @@ const capl_op capl_op_adaptive_avg_pool2d_grad = {
 const capl_op capl_op_adaptive_max_pool2d = {
     NAME_AND_ATTRS(adaptive_max_pool2d),
     .ins = "x",
-    .outs = "y, index",
-    .n_out = 2,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(y, index),
     .layout = CAPL_LAYOUT_IMAGE,
     .save_out = 1u << 1,
     .index_outs = 1u << 1,
@@ -314,9 +300,7 @@ const capl_op capl_op_adaptive_max_pool2d = {
 const capl_op capl_op_adaptive_max_pool2d_grad = {
     NAME_AND_ATTRS(adaptive_max_pool2d_grad),
     .ins = "dy, index",
-    .outs = "dx",
-    .n_out = 1,
-    .amp = CAPL_AMP_KEEP,
+    OUTS(dx),
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = adaptive_max_pool2d_grad_shape,
     .doc = "Gradient of adaptive_max_pool2d: dy goes to the winners. Not differentiable.\n"

@@ -113,8 +113,8 @@ static capl_status amax_grad(const capl_node *node, capl_tensor *const *dy, capl
 
 /* descriptors */
 
-#define REDUCTION(op, ...)                                                                      \
-  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", .outs = "y", .n_out = 1, .layout = CAPL_LAYOUT_ANY, \
+#define REDUCTION(op, ...)                                               \
+  const capl_op capl_op_##op = {NAME_AND_ATTRS(op), .ins = "x", OUTS(y), \
                                 __VA_ARGS__}
 #define DIMS_DOC                                                                                   \
   "dims: counted from 0 in C, from 1 in Lua; none = all; keepdim leaves them in place with size 1.\n"                  \
@@ -126,7 +126,7 @@ REDUCTION(sum, .amp = CAPL_AMP_F32, .shape = sum_shape, .grad = sum_grad,
 REDUCTION(mean, .amp = CAPL_AMP_F32, .shape = mean_shape, .grad = mean_grad,
           .doc = "Mean over dims; of no elements: NaN.\nx: any shape, floating point -> y without dims, same dtype.\n"
                  DIMS_DOC "; dtype, if x is an integer or bool.");
-REDUCTION(amax, .amp = CAPL_AMP_KEEP, .save_in = 1u, .save_out = 1u, .shape = amax_shape, .grad = amax_grad,
+REDUCTION(amax, .save_in = 1u, .save_out = 1u, .shape = amax_shape, .grad = amax_grad,
           .doc = "Largest element over dims; NaN if one is NaN.\n"
                  "x: any shape and dtype -> y without dims, same dtype. Equal maxima share the gradient.\n"
                  DIMS_DOC "; shape, if there are no elements.");
@@ -134,9 +134,7 @@ REDUCTION(amax, .amp = CAPL_AMP_KEEP, .save_in = 1u, .save_out = 1u, .shape = am
 const capl_op capl_op_argmax = {
   NAME_AND_ATTRS(argmax),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .index_outs = 1u,
   .shape = argmax_shape,
   .doc = "Where the largest element along dim is, counted from 0; the first of equals, NaN before all.\n"

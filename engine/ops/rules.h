@@ -17,6 +17,9 @@ static inline void temp_unref(capl_tensor **t)
 
 /* First in every descriptor: the op's name, and its attributes as ops.def lists them. */
 #define NAME_AND_ATTRS(op) .name = #op, .attrs = capl_attrs_##op
+/* Its outputs, OUTS(y, index): names and number. */
+#define OUTS(...) .outs = #__VA_ARGS__, .n_out = COUNT_OUTS(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define COUNT_OUTS(a, b, c, d, e, f, g, h, n, ...) n
 
 /* Shape rules. */
 

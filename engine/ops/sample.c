@@ -85,8 +85,7 @@ static capl_status interpolate_grad_shape(const capl_call *call, capl_out_spec *
 const capl_op capl_op_interpolate = {
   NAME_AND_ATTRS(interpolate),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = interpolate_shape,
   .grad = interpolate_rule,
@@ -105,8 +104,7 @@ const capl_op capl_op_interpolate = {
 const capl_op capl_op_interpolate_grad = {
   NAME_AND_ATTRS(interpolate_grad),
   .ins = "dy",
-  .outs = "dx",
-  .n_out = 1,
+  OUTS(dx),
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = interpolate_grad_shape,
   .doc = "The gradient of interpolate: each pixel of dx sums what read it, in one order. Not differentiable.\n"
@@ -171,8 +169,7 @@ static capl_status grid_sample_grad_shape(const capl_call *call, capl_out_spec *
 const capl_op capl_op_grid_sample = {
   NAME_AND_ATTRS(grid_sample),
   .ins = "x, grid",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .amp = CAPL_AMP_WIDEST,
   .layout = CAPL_LAYOUT_IMAGE,
   .save_in = 3u,
@@ -193,8 +190,7 @@ const capl_op capl_op_grid_sample = {
 const capl_op capl_op_grid_sample_grad = {
   NAME_AND_ATTRS(grid_sample_grad),
   .ins = "dy, x, grid",
-  .outs = "dx, dgrid",
-  .n_out = 2,
+  OUTS(dx, dgrid),
   .layout = CAPL_LAYOUT_IMAGE,
   .shape = grid_sample_grad_shape,
   .doc = "The gradients of grid_sample. Not differentiable.\n"

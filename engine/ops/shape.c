@@ -118,9 +118,7 @@ static capl_status reshape_grad(const capl_node *node, capl_tensor *const *dy, c
 const capl_op capl_op_reshape = {
   NAME_AND_ATTRS(reshape),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .shape = reshape_shape,
   .view = reshape_view,
   .grad = reshape_grad,
@@ -183,9 +181,7 @@ static capl_status permute_grad(const capl_node *node, capl_tensor *const *dy, c
 const capl_op capl_op_permute = {
   NAME_AND_ATTRS(permute),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .shape = permute_shape,
   .view = permute_view,
   .grad = permute_grad,
@@ -241,9 +237,7 @@ static capl_status narrow_grad_rule(const capl_node *node, capl_tensor *const *d
 const capl_op capl_op_narrow = {
   NAME_AND_ATTRS(narrow),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .shape = narrow_shape,
   .view = narrow_view,
   .grad = narrow_grad_rule,
@@ -286,9 +280,7 @@ static capl_status narrow_grad_grad(const capl_node *node, capl_tensor *const *d
 const capl_op capl_op_narrow_grad = {
   NAME_AND_ATTRS(narrow_grad),
   .ins = "dy",
-  .outs = "dx",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(dx),
   .shape = narrow_grad_shape,
   .grad = narrow_grad_grad,
   .doc = "dy put back where narrow took it from, zeros elsewhere: pads one dim.\n"
@@ -343,9 +335,7 @@ static capl_status expand_grad(const capl_node *node, capl_tensor *const *dy, ca
 const capl_op capl_op_expand = {
   NAME_AND_ATTRS(expand),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .shape = expand_shape,
   .view = expand_view,
   .grad = expand_grad,
@@ -401,10 +391,8 @@ static capl_status concat_grad(const capl_node *node, capl_tensor *const *dy, ca
 const capl_op capl_op_concat = {
   NAME_AND_ATTRS(concat),
   .ins = "xs...",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .amp = CAPL_AMP_WIDEST,
-  .layout = CAPL_LAYOUT_ANY,
   .shape = concat_shape,
   .grad = concat_grad,
   .doc = "Joins tensors along one dim.\n"
@@ -431,9 +419,7 @@ static capl_status contiguous_grad(const capl_node *node, capl_tensor *const *dy
 const capl_op capl_op_contiguous = {
   NAME_AND_ATTRS(contiguous),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
-  .layout = CAPL_LAYOUT_ANY,
+  OUTS(y),
   .shape = contiguous_shape,
   .grad = contiguous_grad,
   .doc = "A row-major copy, also of images (N,C,H,W): the last dim is contiguous.\n"

@@ -37,8 +37,7 @@ static capl_status log_softmax_grad_rule(const capl_node *node, capl_tensor *con
 const capl_op capl_op_softmax = {
   NAME_AND_ATTRS(softmax),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_out = 1u,
@@ -50,8 +49,7 @@ const capl_op capl_op_softmax = {
 const capl_op capl_op_softmax_grad = {
   NAME_AND_ATTRS(softmax_grad),
   .ins = "y, dy",
-  .outs = "dx",
-  .n_out = 1,
+  OUTS(dx),
   .layout = CAPL_LAYOUT_DENSE,
   .shape = softmax_grad_shape,
   .doc = "dx = y * (dy - sum of y * dy along dim): the gradient of softmax.\n" GRAD_DOC,
@@ -60,8 +58,7 @@ const capl_op capl_op_softmax_grad = {
 const capl_op capl_op_log_softmax = {
   NAME_AND_ATTRS(log_softmax),
   .ins = "x",
-  .outs = "y",
-  .n_out = 1,
+  OUTS(y),
   .amp = CAPL_AMP_F32,
   .layout = CAPL_LAYOUT_DENSE,
   .save_out = 1u,
@@ -73,8 +70,7 @@ const capl_op capl_op_log_softmax = {
 const capl_op capl_op_log_softmax_grad = {
   NAME_AND_ATTRS(log_softmax_grad),
   .ins = "y, dy",
-  .outs = "dx",
-  .n_out = 1,
+  OUTS(dx),
   .layout = CAPL_LAYOUT_DENSE,
   .shape = softmax_grad_shape,
   .doc = "dx = dy - exp(y) * sum of dy along dim: the gradient of log_softmax.\n" GRAD_DOC,

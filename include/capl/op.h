@@ -57,7 +57,7 @@ typedef struct {
 
 /* What autocast does to the floating inputs of an op. */
 typedef enum {
-  CAPL_AMP_KEEP,   /* nothing: the op accepts mixed inputs as they are */
+  CAPL_AMP_KEEP,   /* unless said otherwise, nothing: the op accepts mixed inputs as they are */
   CAPL_AMP_LOW,    /* cast to the 16-bit type chosen by autocast */
   CAPL_AMP_F32,    /* cast to f32: sums and exponentials need the bits */
   CAPL_AMP_WIDEST, /* cast to the widest floating type among the inputs (also outside autocast) */
@@ -65,7 +65,7 @@ typedef enum {
 
 /* The memory order a kernel may rely on; capl_op_call makes inputs so before the kernel sees them. */
 typedef enum {
-  CAPL_LAYOUT_ANY,   /* any strides, broadcast ones too */
+  CAPL_LAYOUT_ANY,   /* unless said otherwise: any strides, broadcast ones too */
   CAPL_LAYOUT_IMAGE, /* 4-d inputs dense NHWC, others row-major */
   CAPL_LAYOUT_ROW,   /* all inputs row-major */
   CAPL_LAYOUT_DENSE, /* all inputs dense and with the same strides as the first one of their size */
