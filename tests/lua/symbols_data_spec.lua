@@ -57,6 +57,18 @@ describe("labels beyond ASCII", function()
     assert.equal("^([^_.]*)", label("中国上海a-d"))
   end)
 
+  it("are folded in all scripts", function()
+    local dir = folder_of("folded", {"ЖУ_é_1.png", "жД_ñ_2.png", "уд_é_3.png", "дЖ_я_4.png"})
+    local source = data.folder(dir, {label = "auto", case = "lower", charset = "жуд", length = 2})
+    assert.same({"^([^_.]*)", 0}, {source.label, #source.bad})
+    assert.same("дж", source:text(1))
+    local files = {}
+    for i = 1, 12 do files[i] = ("%s_%d.png"):format(i % 2 == 0 and "жя" or "жЯ", i) end
+    local found = data.explore(folder_of("cases", files), {quiet = true})
+    assert.equal("case", found.warnings[1].what)
+    assert.matches("both cases, such as я and Я: one character", found.warnings[1].message, 1, true)
+  end)
+
   it("are one character in both spellings", function()
     local dir = folder_of("spellings", {"caf\195\169_1.png", "cafe\204\129_2.png"})
     local source = data.folder(dir, {charset = "auto", length = "auto"})

@@ -38,6 +38,11 @@ describe("symbols", function()
       "中\228x"), 1, true)
   end)
 
+  it("are folded as labels are, in all scripts", function()
+    assert.same({"жé", "ЖÉ", "Жé"}, {symbols.fold("Жé", "lower"), symbols.fold("Жé", "upper"), symbols.fold("Жe\204\129", "keep")})
+    assert.equal("\255a", symbols.fold("\255a", "upper")) -- no UTF-8
+  end)
+
   it("have classes by their place in a charset", function()
     local charset = "0O中é"
     assert.same({"0", "O", "中", "é"}, symbols.list(charset))
@@ -243,9 +248,10 @@ describe("doctor's rules on labels beyond ASCII", function()
     assert.equal("note", said("labels", "中国", {"中", "国中"}, 2).found[1][1])
   end)
 
-  it("know two cases of ASCII letters alone", function()
-    assert.equal("no letter comes in both cases", said("case", "éÉaЯя", {"éÉaЯя"}).result)
-    assert.equal("note", said("case", "éaA", {"éaA"}).found[1][1])
+  it("know the cases of all scripts", function()
+    assert.equal("no letter comes in both cases", said("case", "éaЯ中", {"éaЯ中"}).result)
+    assert.matches("^letters in both cases: A/a %(1 and 1%), É/é %(1 and 2%), Я/я %(1 and 1%); if",
+      said("case", "éÉaAЯя", {"éÉaAЯяé"}).found[1][2])
   end)
 end)
 

@@ -175,6 +175,22 @@ static int data_charset(lua_State *L)
   return 1;
 }
 
+static void release_text(char **text)
+{
+  free(*text);
+}
+
+/* data.fold(text[, "keep" | "upper" | "lower"[, fold_width]]) -> in normal form C, folded as labels are */
+static int data_fold(lua_State *L)
+{
+  static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
+  capl_folding folding = {(capl_case)luaL_checkoption(L, 2, "keep", cases), lua_toboolean(L, 3)};
+  __attribute__((cleanup(release_text))) char *folded = NULL;
+  bind_check(L, capl_text_normalize(bind_check_string(L, 1), &folding, &folded), NULL);
+  lua_pushstring(L, folded);
+  return 1;
+}
+
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static int source_count(lua_State *L)
@@ -442,6 +458,7 @@ void bind_open_data(lua_State *L)
                                        {"png_write", data_png_write},
                                        {"one_hot", data_one_hot},
                                        {"charset", data_charset},
+                                       {"fold", data_fold},
                                        {NULL, NULL}};
   data_open_type(L, SOURCE_TYPE, source, source_release);
   lua_newtable(L);

@@ -248,12 +248,12 @@ local function wanted_by(o)
   local fine, charset = pcall(core.data.charset, o.charset)
   if not fine then return nil end -- opening the source says what is wrong with it
   local class_of = symbols.class_of(charset)
+  local case = (o.case == "upper" or o.case == "lower") and o.case or "keep"
   local lo, hi = read_length("data.folder", o.length)
   hi = hi or 4
   lo = lo or (o.variable and 1 or hi)
   return function(text)
-    if o.case == "upper" or o.case == "lower" then text = text[o.case](text) end
-    local list = symbols.of(text)
+    local list = symbols.of(symbols.fold(text, case))
     if #list < lo or #list > hi then return false end
     for _, symbol in ipairs(list) do
       if not class_of[symbol] then return false end

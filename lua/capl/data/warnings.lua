@@ -71,9 +71,10 @@ end
 local function are(n) return n == 1 and "1 image is" or n .. " images are" end
 
 local function both_cases(found)
-  local pairs_of = {}
-  for c in found.charset:gmatch("%l") do
-    if found.charset:find(c:upper(), 1, true) then pairs_of[#pairs_of + 1] = c .. " and " .. c:upper() end
+  local pairs_of, class_of = {}, symbols.class_of(found.charset)
+  for _, c in ipairs(symbols.list(found.charset)) do
+    local large = symbols.fold(c, "upper")
+    if large ~= c and class_of[large] then pairs_of[#pairs_of + 1] = c .. " and " .. large end
   end
   if #pairs_of == 0 then return nil end
   return {

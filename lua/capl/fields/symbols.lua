@@ -2,7 +2,7 @@
 --
 -- A charset is a string with every symbol once; the class of a symbol is its place, from 0 on. Bytes that are no UTF-8
 -- are symbols of one byte, so that names of files that nobody has checked pass through; symbols.check refuses them.
--- string.lower and string.upper change ASCII letters alone and leave other symbols as they are.
+-- string.lower and string.upper change ASCII letters alone: symbols.fold knows those of all scripts.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -58,6 +58,13 @@ function symbols.check(op, what, text)
     at = at + #symbol
   end
   return text
+end
+
+--- A text as labels are kept: in normal form C, letters of any script as case = "keep" | "upper" | "lower" says. One
+-- that is no UTF-8 stays as it is.
+function symbols.fold(text, case)
+  local fine, folded = pcall(core.data.fold, text, case)
+  return fine and folded or text
 end
 
 local usable = {}
