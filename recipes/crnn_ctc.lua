@@ -207,5 +207,5 @@ train.fit {
     return nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1})
   end,
   optimizer = opt, precision = p.precision, max_time = p.max_time, steps = read_number(p.steps), ema = 0.99,
-  settle = {patience = p.patience}, eval_every = math.max(50, math.min(epoch, 500)),
+  cooldown = {patience = p.patience}, eval_every = math.max(50, math.min(epoch, 500)),
 }

@@ -181,5 +181,5 @@ if not p.resume then pretrain() end
 train.fit {
   model = model, train = images, val = val, test = test, loss = loss_of, optimizer = optimizer(p.finetune, "run"),
   precision = p.precision, max_time = p.max_time, steps = p.steps ~= "none" and (tonumber(p.steps) or p.steps) or nil,
-  ema = 0.99, settle = {patience = p.patience}, eval_every = 25,
+  ema = 0.99, cooldown = {patience = p.patience}, eval_every = 25,
 }

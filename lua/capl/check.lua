@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local homes = require "homes"
+local option_hints = require "option_hints"
 
 local check = {}
 
@@ -30,7 +30,7 @@ function check.unknown(op, what, name, names)
   if always_on[name] then
     check.fail(op, ("%s '%s' is always on"):format(what, name), always_on[name] .. ": leave the key out")
   end
-  local home = what == "option" and homes.of(op, name)
+  local home = what == "option" and option_hints.of(op, name)
   if home then check.fail(op, ("unknown option '%s'; %s"):format(name, home)) end
   local nearest = type(name) == "string" and core.nearest(name, names)
   if nearest then check.fail(op, ("unknown %s '%s'; did you mean '%s'?"):format(what, name, nearest)) end

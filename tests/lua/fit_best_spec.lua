@@ -211,6 +211,7 @@ describe("train.EarlyStopping", function()
 
   it("refuses what would never end anything", function()
     local function said(opts) return error_text(function() local s = train.EarlyStopping(opts) return s end) end
+    assert.matches("unknown option 'settle'; here it is cooldown", said{settle = 2}, 1, true)
     assert.matches("a stop condition is missing", said{}, 1, true)
     assert.matches("patience must be a whole number from 1 on, got 0", said{patience = 0}, 1, true)
     assert.matches("unknown unit 'epoch'; did you mean 'epochs'?", said{patience = 1, unit = "epoch"}, 1, true)
@@ -246,21 +247,21 @@ describe("early_stop of train.fit", function()
   end)
 end)
 
-describe("settle of train.fit", function()
+describe("cooldown of train.fit", function()
   local function still(changes) -- a run in which nothing gets better
     local o = job(changes)
     o.optimizer, o.model[2].momentum = optim.SGD(o.model:parameters(), {lr = 0}), 0
     return o
   end
 
-  it("begins the last stretch of the run when val gets no better", function()
-    local r = train.fit(still{steps = 60, eval_every = 2, settle = {patience = 2, share = 0.5, metric = "loss"}})
+  it("starts the final decay when val gets no better", function()
+    local r = train.fit(still{steps = 60, eval_every = 2, cooldown = {patience = 2, share = 0.5, metric = "loss"}})
     -- the third evaluation, after step 6, is the second without a better one
     assert.same({"steps", 12}, {r.ended, r.steps})
   end)
 
   it("lets the rate fall to its end", function()
-    local o = still{steps = 1000, eval_every = 1, settle = {patience = 2, metric = "loss"}}
+    local o = still{steps = 1000, eval_every = 1, cooldown = {patience = 2, metric = "loss"}}
     local seen = {}
     local falling = optim.schedule.warmup_stable_decay{lr = 1e-9, warmup = 1, total = "run"}
     o.optimizer = optim.SGD(o.model:parameters(), {lr = falling})
@@ -274,16 +275,29 @@ describe("settle of train.fit", function()
     assert.is_true(o.optimizer.lr < 0.4e-9)
   end)
 
-  it("leaves a run alone that is in its last stretch already", function()
+  it("leaves a run alone that is in its final decay already", function()
     assert.equal(8, train.fit(still{steps = 8, eval_every = 2,
-      settle = {patience = 2, share = 0.5, metric = "loss"}}).steps)
+      cooldown = {patience = 2, share = 0.5, metric = "loss"}}).steps)
   end)
 
   it("refuses what it cannot do", function()
     local function said(changes) return error_text(function() local r = train.fit(job(changes)) return r end) end
-    assert.matches("share is that of the run which its end takes, above 0 and below 1, got 1",
-      said{settle = {patience = 1, share = 1}}, 1, true)
-    assert.matches("a stop condition is missing", said{settle = {share = 0.5}}, 1, true)
+    assert.matches("share is a fraction of the run, above 0 and below 1, got 1",
+      said{cooldown = {patience = 1, share = 1}}, 1, true)
+    assert.matches("unknown option 'settle'; here it is cooldown", said{settle = 2}, 1, true)
+    assert.matches("a stop condition is missing", said{cooldown = {share = 0.5}}, 1, true)
+  end)
+
+  it("takes its state from a checkpoint that calls it settle", function()
+    local new, got = getfenv(capl.manual_seed).require("train.callbacks.init").new, nil
+    local class
+    for i = 1, 9 do
+      local name, value = debug.getupvalue(new, i)
+      class = name == "Callbacks" and value or class
+    end
+    local cooldown = {set_state = function(_, state) got = state end}
+    setmetatable({by_name = {cooldown = cooldown}}, class):set_state{settle = {last = 7}}
+    assert.same({last = 7}, got)
   end)
 end)
 

@@ -4,7 +4,7 @@ local capl = require "capl"
 local support = require "lua.support"
 
 local nn, optim, train = capl.nn, capl.optim, capl.train
-local tree = getfenv(capl.manual_seed).require "dist.tree"
+local tree = getfenv(capl.manual_seed).require "dist.tree_reduce"
 
 local function brackets(a, b) return "(" .. a .. "+" .. b .. ")" end
 

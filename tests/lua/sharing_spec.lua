@@ -134,7 +134,7 @@ end)
 
 describe("a claim", function()
   local function verdicts(given, metrics, seconds)
-    local found = claim.judge(claim.read(given), metrics, seconds or 1)
+    local found = claim.verify(claim.read(given), metrics, seconds or 1)
     local out = {}
     for i, v in ipairs(found.verdicts) do out[i] = v.verdict end
     return table.concat(out, ", "), found.met, found.lines

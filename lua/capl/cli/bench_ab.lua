@@ -216,7 +216,7 @@ local function measure(o, variants, say)
 end
 
 -- A line at the bottom of a terminal; nothing elsewhere.
-local function teller(o)
+local function live_line(o)
   if o.json or not output.is_live() then return function() end end
   return function(text) core.sys.bar(text:sub(1, core.sys.columns() - 1)) end
 end
@@ -231,7 +231,7 @@ end
 -- in   asked: texts KEY=A,B; words: settings of all variants
 function ab.run(job, o, asked, words)
   check(o)
-  local variants, say = variants_of(asked, words), teller(o)
+  local variants, say = variants_of(asked, words), live_line(o)
   local folder = temporary_folder()
   for i, variant in ipairs(variants) do variant.path, variant.rounds = ("%s/%d"):format(folder, i), {} end
   local how, err = core.sys.protect(function()

@@ -43,12 +43,12 @@ local function resume_word(words)
 end
 
 -- Only its own run's folder is the recipe's to write to: it has to be there before the sandbox closes.
-local function settle_folder(run, opts)
+local function choose_folder(run, opts)
   if opts.mode ~= "run" or opts.help then return end
   local word = resume_word(opts.args)
-  if not word then return run:settle_folder() end
+  if not word then return run:choose_folder() end
   local resumed = require("train.resume").find(run, word)
-  if resumed then run:settle_folder(resumed) end
+  if resumed then run:choose_folder(resumed) end
 end
 
 --- Runs the job's recipe. opts: what run.start takes besides path and text.
@@ -62,7 +62,7 @@ function recipe.execute(job, opts)
   run:start(opts)
   join_ranks(run, opts.args)
   open_driver(opts.args)
-  settle_folder(run, opts)
+  choose_folder(run, opts)
   core.sys.confine()
   local chunk = core.sys.load(text, "@" .. job.recipe)
   if job.interactive then core.sys.frames_keep(chunk) end

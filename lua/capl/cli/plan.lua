@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local progress = require "run.progress"
 local recipe = require "cli.execute"
 local shell = require "shell"
@@ -94,18 +94,18 @@ local function bytes(n)
 end
 
 local function batch_text(f)
-  local parts = {("%s a GPU x %d GPU%s"):format(grouped(f.batch), f.ranks, f.ranks == 1 and "" or "s")}
+  local parts = {("%s a GPU x %d GPU%s"):format(digit_groups(f.batch), f.ranks, f.ranks == 1 and "" or "s")}
   if f.accumulate > 1 then parts[2] = ("%d accumulated"):format(f.accumulate) end
-  return ("%s = %s images a step"):format(table.concat(parts, " x "), grouped(f.images_per_step))
+  return ("%s = %s images a step"):format(table.concat(parts, " x "), digit_groups(f.images_per_step))
 end
 
 local function steps_text(f)
-  local epoch = f.images and f.images < 1e8 and ("%s an epoch"):format(grouped(f.steps_per_epoch))
+  local epoch = f.images and f.images < 1e8 and ("%s an epoch"):format(digit_groups(f.steps_per_epoch))
     or "the data has no end"
   if not f.steps then
     return epoch .. (f.max_time and "; as many as fit into " .. progress.duration(f.max_time) or "")
   end
-  return ("%s in all, %s; %s images"):format(grouped(f.steps), epoch, grouped(f.steps * f.images_per_step))
+  return ("%s in all, %s; %s images"):format(digit_groups(f.steps), epoch, digit_groups(f.steps * f.images_per_step))
 end
 
 local function memory_text(f)
@@ -122,14 +122,14 @@ function plan.lines(f)
   if f.batch then add("steps", steps_text(f)) end
   add("precision", f.precision)
   if f.parameters then
-    add("network", grouped(f.parameters) .. " parameters"
-      .. (f.macs and (", %s multiplications an image"):format(grouped(f.macs)) or ""))
+    add("network", digit_groups(f.parameters) .. " parameters"
+      .. (f.macs and (", %s multiplications an image"):format(digit_groups(f.macs)) or ""))
     add("exchange", ("%s of gradients a step and GPU, weights of %s once"):format(bytes(f.gradient_bytes),
       bytes(4 * f.parameters)))
   end
   add("memory", memory_text(f))
   if f.data_bytes then add("data",
-    ("%s images, %s on each GPU that has room for them"):format(grouped(f.images), bytes(f.data_bytes))) end
+    ("%s images, %s on each GPU that has room for them"):format(digit_groups(f.images), bytes(f.data_bytes))) end
   return lines
 end
 

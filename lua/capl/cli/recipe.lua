@@ -7,7 +7,7 @@
 local core = ...
 
 local about = require "recipe.about"
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local claim = require "recipe.claim"
 local manifest = require "recipe.manifest"
 local options = require "cli.options"
@@ -58,7 +58,7 @@ end
 local function modules_lines(a)
   local lines = {}
   for _, m in ipairs(a.modules) do
-    lines[#lines + 1] = ("%s, %s bytes, sha256 %s"):format(m.file, grouped(m.bytes), m.sha256)
+    lines[#lines + 1] = ("%s, %s bytes, sha256 %s"):format(m.file, digit_groups(m.bytes), m.sha256)
   end
   for _, name in ipairs(a.missing) do lines[#lines + 1] = ("module '%s', which is not here"):format(name) end
   if a.computed then lines[#lines + 1] = "and modules whose names are computed" end
@@ -105,7 +105,7 @@ end
 
 local function print_info(a, found, proof)
   out(("%s: %s"):format(a.path, a.purpose ~= "" and a.purpose or "it has no description"))
-  print_field("file", {("%s bytes, %s lines; nothing of it was run"):format(grouped(a.bytes), grouped(a.lines))})
+  print_field("file", {("%s bytes, %s lines; nothing of it was run"):format(digit_groups(a.bytes), digit_groups(a.lines))})
   print_field("needs", {about.needs_text(a.needs)})
   print_field("expected", claims_lines(a))
   print_field("proved", {proof and proof_line(proof)

@@ -3,7 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 
 local loader_log = {}
 
@@ -30,7 +30,7 @@ function loader_log.resumed(loader)
   local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
   if loader.source.widths or at % round == 0 or at >= all then return end
   local text = "note: the %s loader resumes after %s samples in steps of %d; it was saved with another step size"
-  observer:print(text:format(loader.role, grouped(at), round))
+  observer:print(text:format(loader.role, digit_groups(at), round))
 end
 
 -- ---- waiting ----
@@ -58,7 +58,7 @@ function loader_log.waiting(loader, since, now, from, to)
   local what = loader.source.box:width() > 0 and "images" or "samples"
   if loader:ranks() > 1 then what = what .. " on each rank" end
   local text = ("%s: %s %s in %.1f s, waited %.1f %% of it for data"):format(name_of(from, to),
-    grouped(now.samples - since.samples), what, seconds, share)
+    digit_groups(now.samples - since.samples), what, seconds, share)
   if share <= MUCH then return text end
   local ways = remedy(loader)
   return text .. "; the loader is the bottleneck" .. (ways and ": " .. ways or "")

@@ -55,7 +55,7 @@ places.objects = {
   {name = "log", modules = {"run.log"}, class = "Log", about = "what train.Log gives",
   only = "line add flush close state set_state read"},
   {name = "progress", modules = {"run.progress"}, class = "progress", about = "what capl.progress gives",
-    only = "go_on rate step remember"},
+    only = "resume rate step remember"},
   {name = "captured", modules = {"capture"}, class = "Captured", about = "what capl.capture gives",
   only = "free state"}, {name = "text_meter", modules = {"meter.text"}, class = "Text",
   about = "what train.TextMeter gives, and train.evaluate for texts"},

@@ -6,7 +6,7 @@ local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local labels = require "nn.labels"
 
 local MOST_WIDE = 99 -- of a column: what format takes
@@ -56,9 +56,9 @@ local function render(s)
   local rows, wide = {{"layer", "", "output", "parameters", "MACs"}}, {0, 0, 0, 0, 0}
   for _, row in ipairs(s.rows) do
     rows[#rows + 1] = {row.name, row.layer, row.shape and shape_text(row.shape) or "",
-      row.parameters > 0 and grouped(row.parameters) or "", row.macs > 0 and grouped(row.macs) or ""}
+      row.parameters > 0 and digit_groups(row.parameters) or "", row.macs > 0 and digit_groups(row.macs) or ""}
   end
-  rows[#rows + 1] = {"total", "", "", grouped(s.parameters), grouped(s.macs)}
+  rows[#rows + 1] = {"total", "", "", digit_groups(s.parameters), digit_groups(s.macs)}
   for _, row in ipairs(rows) do
     for c, text in ipairs(row) do wide[c] = math.min(MOST_WIDE, math.max(wide[c], #text)) end
   end

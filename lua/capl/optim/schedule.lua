@@ -194,7 +194,7 @@ end
 -- yet.
 -- opts lr, warmup (steps), total (steps, or "run": warm-up then ends after a quarter of the run at the latest), decay =
 --      0.25 (share of all steps that goes down), eta_min = 0
--- Hu et al., "MiniCPM", 2024 (warmup-stable-decay). train.fit{settle = …} begins its last stretch when val says so.
+-- Hu et al., "MiniCPM", 2024 (warmup-stable-decay). train.fit{cooldown = …} starts the decay when val stops improving.
 -- paper S. Hu and others: MiniCPM, 2024
 -- eg   optim.schedule.warmup_stable_decay{lr = 1, warmup = 10, total = 100, decay = 0.5}:lr(75)  --> 0.5
 function schedule.warmup_stable_decay(opts)

@@ -1,5 +1,5 @@
--- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and judges measured metrics
--- by it.
+-- claim.lua: what a recipe says it reaches: reads capl.expect's table, puts it into words, and compares measured
+-- metrics with it by it.
 --
 -- A claim is data, so that it can be read from a recipe's text, from a manifest and from a running recipe alike.
 -- SPDX-License-Identifier: Apache-2.0
@@ -206,7 +206,7 @@ local function line(what, v, text) return ("%s: %s%s"):format(what, v.verdict, t
 --- Judges a claim.
 -- in   metrics: {exact, low, high, chars, n, loss, steps …}; seconds that the run took
 -- out  {met = nothing was missed, lines = list of sentences, verdicts = list of {what, verdict, expected, measured …}}
-function claim.judge(c, metrics, seconds)
+function claim.verify(c, metrics, seconds)
   local out = {met = true, lines = {}, verdicts = {}}
   local function take(what, v, text, expected)
     out.met = out.met and (v.verdict == "met" or v.verdict == "within chance")

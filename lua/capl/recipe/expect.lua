@@ -144,27 +144,27 @@ local function metrics(run)
 end
 
 -- Judges the run and says so.
-local function judge(run)
+local function verify(run)
   if not run.claims[1] or run.mode ~= "run" or run.scratch then return end
   local c, why = choose(run)
   if c.data and not run.is_test then return end -- somebody's own images: the claim is not about these
   if why then
-    run.judged = {expected = claim.text(c), not_judged = why}
-    run:print(("expected: %s\nexpected: not judged, as that is %s"):format(claim.text(c), why))
+    run.claim_result = {expected = claim.text(c), not_judged = why}
+    run:print(("expected: %s\nexpected: not verified, as that is %s"):format(claim.text(c), why))
   else
-    local found = claim.judge(c, metrics(run), core.clock() - run.began)
-    run.judged = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met,
+    local found = claim.verify(c, metrics(run), core.clock() - run.began)
+    run.claim_result = {expected = claim.text(c), given = next(c.given) and c.given or nil, met = found.met,
       verdicts = found.verdicts}
     for _, line in ipairs(found.lines) do run:print("expected: " .. line) end
   end
-  output.object{expected = run.judged}
+  output.object{expected = run.claim_result}
 end
 
 --- Judges a run by its claims from its first step on; settings.json says what was expected.
 function expect.listen(run)
   run:on("step", function() check_given(run) end)
   run:on("settings", function(out) out.expected = expect.said(run) end)
-  run:on("finish", function() judge(run) end)
+  run:on("finish", function() verify(run) end)
 end
 
 return expect

@@ -153,7 +153,7 @@ end
 --- One run.
 -- seed   nil: as the recipe says
 -- out    {seed, metrics, seconds, images_per_s, folder, settings, expected}
--- errs   state: it failed, or did not judge itself
+-- errs   state: it failed, or did not verify its claim
 function proof.run(plan, seed, number, shown)
   local title = seed and ("seed %d"):format(seed) or "run"
   local folder = ("%s/%s"):format(plan.folder, seed and ("seed-%d"):format(seed) or tostring(number))
@@ -241,7 +241,7 @@ end
 function proof.record(a, plan, runs)
   local c, said = claim_of(runs)
   local all = pooled(runs)
-  local judged = claim.judge(c, all, slowest(runs))
+  local judged = claim.verify(c, all, slowest(runs))
   local out = {
     format = proof.FORMAT, held = judged.met, recipe = {file = a.name, bytes = a.bytes, sha256 = a.sha256},
     claim = said, claim_text = claim.text(c), settings = plan.words[1] and plan.words or nil,

@@ -64,7 +64,7 @@ local function module_word(m)
   local children = m:children()
   if #children == 0 then return own_text(m) end
   return ("%s(%d layers, %s parameters)"):format(m.__name or "Module", #children,
-    require("grouped")(m:parameter_count()))
+    require("digit_groups")(m:parameter_count()))
 end
 
 -- role, text of a value that is no open table; nil for such a table

@@ -1,6 +1,6 @@
 -- show_module.lua: a network as the prompt prints it: a tree of its layers with their parameters, counted.
 -- SPDX-License-Identifier: Apache-2.0
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local term = require "repl.term"
 
 local show_module = {}
@@ -44,7 +44,7 @@ local function state_of(module)
   local first = module:parameters()[1]
   local parts = {mode}
   if first then parts[2] = first.dtype .. " " .. first.device end
-  if frozen > 0 then parts[#parts + 1] = ("%s of them frozen"):format(grouped(frozen)) end
+  if frozen > 0 then parts[#parts + 1] = ("%s of them frozen"):format(digit_groups(frozen)) end
   return table.concat(parts, ", ")
 end
 
@@ -57,19 +57,20 @@ function show_module.text(module)
   lines = middle_out(lines, rows)
   local widest = 0
   for _, line in ipairs(lines) do widest = math.max(widest, term.width(line[1] .. line[2])) end
-  local number = #grouped(total)
+  local number = #digit_groups(total)
   widest = math.min(widest, columns - number - 2)
   local out = {}
   for i, line in ipairs(lines) do
     local text = term.cut(line[1] .. line[2], widest)
-    local count = line[3] ~= "" and line[3] > 0 and grouped(line[3]) or ""
+    local count = line[3] ~= "" and line[3] > 0 and digit_groups(line[3]) or ""
     local gap = (" "):rep(widest - term.width(text) + 2 + number - #count)
     local whole = text:sub(1, #line[1]) == line[1] -- a narrow terminal may have cut its branches
     local painted = whole and term.paint("dim", line[1])
       .. term.paint(i == 1 and "head" or "kind", text:sub(#line[1] + 1)) or text
     out[i] = count == "" and painted or painted .. gap .. term.paint("number", count)
   end
-  out[#out + 1] = term.paint("dim", term.cut(("%s parameters, %s"):format(grouped(total), state_of(module)), columns))
+  local count = ("%s parameters, %s"):format(digit_groups(total), state_of(module))
+  out[#out + 1] = term.paint("dim", term.cut(count, columns))
   return table.concat(out, "\n")
 end
 

@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local term = require "repl.term"
 
 local show_tensor = {}
@@ -46,14 +46,14 @@ end
 local function statistics_text(x)
   if x.dtype == "bool" then
     local f = statistics_of(x)
-    return f.mean and ("%s of %s true"):format(grouped(math.floor(f.mean * f.n + 0.5)), grouped(f.n)) or ""
+    return f.mean and ("%s of %s true"):format(digit_groups(math.floor(f.mean * f.n + 0.5)), digit_groups(f.n)) or ""
   end
   local f, parts = statistics_of(x), {}
   for _, key in ipairs{"min", "max", "mean", "std"} do
     if f[key] and f.n > 1 then parts[#parts + 1] = key .. " " .. term.paint("number", short(f[key])) end
   end
-  if (f.nan or 0) > 0 then parts[#parts + 1] = term.paint("error", grouped(f.nan) .. " nan") end
-  if (f.infinite or 0) > 0 then parts[#parts + 1] = term.paint("error", grouped(f.infinite) .. " inf") end
+  if (f.nan or 0) > 0 then parts[#parts + 1] = term.paint("error", digit_groups(f.nan) .. " nan") end
+  if (f.infinite or 0) > 0 then parts[#parts + 1] = term.paint("error", digit_groups(f.infinite) .. " inf") end
   return table.concat(parts, "  ")
 end
 

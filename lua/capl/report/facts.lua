@@ -119,7 +119,7 @@ local function expected_html(r)
   local text, why = value.text(e, "expected"), value.text(e, "not_judged")
   if not text then return "" end
   lines[1] = html.fill("<p>The recipe expects {text}{why}.</p>",
-    {text = text, why = why and "; not judged, as that is " .. why})
+    {text = text, why = why and "; not verified, as that is " .. why})
   for i, v in ipairs(value.table(e, "verdicts")) do
     local measured = value.number(v, "measured")
     local metric = value.text(v, "metric") or value.text(v, "figure") or "" -- "figure": in older runs

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 
 local html = {}
 
@@ -81,7 +81,7 @@ end
 --- 12,345; 0.0123; 1.5e-07
 function html.number(x)
   if x % 1 == 0 and math.abs(x) < 1e15 then
-    return (x < 0 and "−" or "") .. grouped(math.abs(x))
+    return (x < 0 and "−" or "") .. digit_groups(math.abs(x))
   end
   return ("%.4g"):format(x)
 end

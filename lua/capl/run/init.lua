@@ -10,7 +10,7 @@ local dist = require "dist"
 local facts = require "run.facts"
 local output = require "output"
 local own_kernels = require "run.own_kernels"
-local place = require "run.place"
+local run_folder = require "run.folder"
 local precision = require "precision"
 local precision_counts = require "run.precision_counts"
 local process = require "run.process"
@@ -168,13 +168,13 @@ local function plain_name(self)
   return name
 end
 
---- Before the sandbox closes: makes the run's folder, or takes the one that goes on (place.settle).
-function Run:settle_folder(resumed) place.settle(self, plain_name(self), resumed) end
+--- Before the sandbox closes: makes the run's folder, or takes the resumed one (run_folder.choose).
+function Run:choose_folder(resumed) run_folder.choose(self, plain_name(self), resumed) end
 
 --- Its folder, made at first use: see capl.run_folder.
 function Run:folder()
   if self.path then return self.path end
-  local path, base = place.path(self, plain_name(self), self.mode ~= "run" and self.mode ~= "none")
+  local path, base = run_folder.path(self, plain_name(self), self.mode ~= "run" and self.mode ~= "none")
   self.path = path
   if path ~= base and sync.is_main() then self:print("files of this run: " .. path) end
   return path

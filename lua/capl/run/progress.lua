@@ -39,7 +39,7 @@ local function new(opts)
 end
 
 --- Sets the position of a resumed run: steps, images and completed share.
-function progress:go_on(step, images, position)
+function progress:resume(step, images, position)
   self.step_number, self.images, self.position, self.started_at = step, images, position, position
   self.from_images, self.shown_images, self.started_images = images, images, images
 end

@@ -59,7 +59,7 @@ function Fit:set_state(state)
   self.eval_due:set_state(state.evaluations)
   self.callbacks:set_state(state.parts)
   self.resumed = true
-  if self.progress.go_on then self.progress:go_on(self.step, self.images, self.span.position) end
+  if self.progress.resume then self.progress:resume(self.step, self.images, self.span.position) end
 end
 
 -- Ranks that share the images of a loader.
@@ -305,8 +305,9 @@ end
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one
 --       graph; on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in
 --       halves, quarters … whose gradients are summed; batch norm then sees the parts. The loss has to be a mean over
---       the batch; and metric, top_k, early_stop, settle, ema, accumulate, clip_norm, clip_value, lr_rule, base_batch,
---       freeze, limit_batches, overfit, sanity, dry_run, checkpoint, override …: docs/training.md, docs/checkpoints.md
+--       the batch; and metric, top_k, early_stop, cooldown, ema, accumulate, clip_norm, clip_value, lr_rule,
+--       base_batch, freeze, limit_batches, overfit, sanity, dry_run, checkpoint, override …: docs/training.md,
+--       docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the
 --       best ones), best_step, test, micro_batch (after a split), captured_steps, folder}; metrics as of
 --       capl.text_meter

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local exact = require "train.exact"
+local exact = require "train.bit_exact"
 local folder = require "train.folder"
 local learning_rates = require "train.learning_rates"
 local resume = require "train.resume"

@@ -65,7 +65,7 @@ end
 
 --- Lets the run end earlier: its last `share` begins with the step that was reported last.
 -- out  the step it will end with
-function Span:settle(share)
+function Span:start_cooldown(share)
   self:shorten(math.ceil(self.step / (1 - share)))
   return self.steps
 end

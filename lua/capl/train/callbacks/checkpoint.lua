@@ -10,7 +10,7 @@ local core, observer = ...
 local attach = require "run.attach"
 local check = require "check"
 local dist = require "dist"
-local exact = require "train.exact"
+local exact = require "train.bit_exact"
 local folder = require "train.folder"
 local learning_rates = require "train.learning_rates"
 local lines_of = require "train.lines"
@@ -187,7 +187,7 @@ function Checkpoint:try_save(ended)
   return false
 end
 
-function Checkpoint:how_to_go_on()
+function Checkpoint:how_to_resume()
   local run = self.run
   return run.recipe and run:command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
 end
@@ -196,7 +196,7 @@ end
 function Checkpoint:last_words()
   local steps = self.path and folder.steps(self.path) or {}
   if not steps[1] then return "there is no checkpoint of this run" end
-  return ("the last checkpoint is %s; %s"):format(folder.file(self.path, steps[1]), self:how_to_go_on())
+  return ("the last checkpoint is %s; %s"):format(folder.file(self.path, steps[1]), self:how_to_resume())
 end
 
 function Checkpoint:is_due()
@@ -229,7 +229,7 @@ end
 function Checkpoint:stop()
   core.sys.saving(true)
   if self.last_step == self.step or self:try_save() then
-    self.run:print(("saved: %s; %s"):format(self.last, self:how_to_go_on()))
+    self.run:print(("saved: %s; %s"):format(self.last, self:how_to_resume()))
   end
   core.sys.saving(false)
   sync.hold(0)
@@ -414,7 +414,7 @@ function Callback:forget_the_end(saved)
   if saved.ended or resume.is_longer(self.fit.run) then loop.span.position = self:position_of(saved) end
   if not saved.ended then return end
   for name, object in pairs(self.fit.callbacks.by_name) do
-    if object.go_on then loop.parts[name] = object.go_on(loop.parts[name]) end
+    if object.on_resume then loop.parts[name] = object.on_resume(loop.parts[name]) end
   end
 end
 
@@ -497,7 +497,7 @@ function Callback:stopped()
   core.sys.saving(true)
   keeper.step = fit.step
   if keeper.last_step == keeper.step or keeper:try_save() then
-    run:print(("saved: %s; %s"):format(keeper.last, keeper:how_to_go_on()))
+    run:print(("saved: %s; %s"):format(keeper.last, keeper:how_to_resume()))
   end
   core.sys.saving(false)
 end

@@ -168,7 +168,7 @@ function Callback:set_state(state)
 end
 
 --- The state of a run that it has ended, for one that is to be longer: patience counts anew.
-function Callback.go_on(state)
+function Callback.on_resume(state)
   local out = {}
   for key, value in pairs(state or {}) do out[key] = value end
   out.waited, out.best_epoch = 0, nil

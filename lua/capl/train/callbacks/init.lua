@@ -45,10 +45,10 @@ local list = {
   require "train.callbacks.ema_compare",
   require "train.callbacks.best",
   require "train.callbacks.early_stop",
-  require "train.callbacks.settle",
+  require "train.callbacks.cooldown",
   require "train.callbacks.plateau",
-  require "train.callbacks.gap",
-  require "train.callbacks.blank",
+  require "train.callbacks.generalization_gap",
+  require "train.callbacks.ctc_blanks",
   require "train.callbacks.curriculum",
   require "train.callbacks.events",
   require "train.callbacks.ranks",
@@ -136,6 +136,7 @@ end
 
 --- Puts states back; a callback that the saved run did not use begins anew.
 function Callbacks:set_state(state)
+  state.cooldown = state.cooldown or state.settle -- the name in older checkpoints
   for name, object in pairs(self.by_name) do
     if state[name] ~= nil and object.set_state then object:set_state(state[name]) end
   end

@@ -3,7 +3,7 @@
 local core = ...
 
 local check = require "check"
-local grouped = require "grouped"
+local digit_groups = require "digit_groups"
 local output = require "output"
 local progress = require "run.progress"
 local schedule = require "optim.schedule"
@@ -162,15 +162,15 @@ function plan.batch_line(o)
   local devices, accumulate = o.train.low and o.train.low.world or 1, o.accumulate or 1
   local all = o.train.batch * devices * accumulate
   return ("batch: %d a device x %d %s (%s) x %d accumulated = %s images a step"):format(o.train.batch, devices,
-    devices == 1 and "device" or "devices", (core.device()), accumulate, grouped(all)), all
+    devices == 1 and "device" or "devices", (core.device()), accumulate, digit_groups(all)), all
 end
 
 --- "steps: 3,750; 1,250 an epoch". steps: nil where nobody knows their number.
 function plan.steps_line(o, steps, per_epoch)
   local box = o.max_time and progress.duration(o.max_time)
-  local all = steps and grouped(steps) or box and "as many as fit into " .. box or "as many as its time box holds"
+  local all = steps and digit_groups(steps) or box and "as many as fit into " .. box or "as many as its time box holds"
   if steps and box then all = ("%s, or what fits into %s"):format(all, box) end
-  local epoch = o.train:samples() > ENDLESS and "the data has no end" or grouped(per_epoch) .. " an epoch"
+  local epoch = o.train:samples() > ENDLESS and "the data has no end" or digit_groups(per_epoch) .. " an epoch"
   return ("steps: %s; %s"):format(all, epoch)
 end
 
@@ -180,7 +180,7 @@ function plan.rate_lines(curves, steps)
   local lines = {}
   for i, c in ipairs(curves) do
     local first, last = c.y[1], c.y[#c.y]
-    local at = steps and (" (step %s)"):format(grouped(c.high_step)) or ""
+    local at = steps and (" (step %s)"):format(digit_groups(c.high_step)) or ""
     local course = first == c.high and last == c.high and number(first)
       or ("%s at first, %s at most%s, %s at last"):format(number(first), number(c.high), at, number(last))
     if i <= MOST then lines[i] = ("lr: %s, %s: %s"):format(c.name, c.rule, course) end

@@ -228,7 +228,7 @@ end
 function Callback:begin()
   local fit = self.fit
   self.record:log()
-  if fit.step > 0 then fit.progress:go_on(fit.step, fit.images, fit.span.position) end
+  if fit.step > 0 then fit.progress:resume(fit.step, fit.images, fit.span.position) end
 end
 
 -- Points of the curve whose losses a device still has come first: they belong before the state.

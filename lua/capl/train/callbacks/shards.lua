@@ -3,8 +3,8 @@
 --
 -- The batch of all ranks is cut into S shards. Each is computed by itself: with batch statistics of its own, dropout
 -- that follows from the step, the shard and the sample's place in it, and one compute thread. Gradients, losses and
--- what became of running statistics are then added up in one tree over the shards (dist/tree.lua), and only the sum
--- meets the optimizer.
+-- what became of running statistics are then added up in one tree over the shards (dist/tree_reduce.lua), and only the
+-- sum meets the optimizer.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -14,7 +14,7 @@ local parameters_of = require "parameters"
 local part_of = require "train.part"
 local determinism = require "determinism"
 local tensor = require "tensor"
-local tree = require "dist.tree"
+local tree = require "dist.tree_reduce"
 
 local Shards = {}
 Shards.__index = Shards

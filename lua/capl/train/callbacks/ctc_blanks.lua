@@ -1,4 +1,4 @@
--- blank.lua: says while a CTC model reads nothing but blanks how long that is usual, when it is over, and what to do if
+-- ctc_blanks.lua: while a CTC model predicts only blanks: how long that is usual, when it is over, and what to do if
 -- not.
 --
 -- Blank is right at most time steps, so it is learnt first; until steps begin to differ, all of them say it.

@@ -1,10 +1,11 @@
--- place.lua: the folder of a run, settled before the sandbox closes: of runs/ it is all that the recipe may write to.
+-- folder.lua: the folder of a run, chosen before the sandbox starts: the only part of runs/ that the recipe may write
+-- to.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local sync = require "dist.sync"
 
-local place = {}
+local run_folder = {}
 
 -- Another run that left nothing removes runs/ when it is empty, which may be between two lines of this one.
 local function mkdir_new(path)
@@ -45,10 +46,10 @@ local function try(name, given)
   return {message = core.is_error(got) and got.message or tostring(got), code = core.is_error(got) and got.code or "io"}
 end
 
---- Makes the folder of a run called name, or takes the one that goes on, and lets the recipe write there. Every rank
+--- Makes the folder of a run called name, or takes the resumed one, and lets the recipe write there. Every rank
 -- calls it.
 -- in   resumed: {folder =, said = whether the user has named it}; nil: a new run
-function place.settle(run, name, resumed)
+function run_folder.choose(run, name, resumed)
   local settled = resumed and {path = resumed.folder, base = resumed.folder}
   settled = settled or sync.of_main(function() return try(name, run.given_folder) end)
   run.settled = settled -- {path =, base =}, or {message =, code =}: why there is none
@@ -59,7 +60,7 @@ end
 
 --- The folder -> its path, and the path that it would have if no other run had that one.
 -- in   scratch: a command that leaves no run wants a place for files that nobody keeps
-function place.path(run, name, scratch)
+function run_folder.path(run, name, scratch)
   local temporary = scratch and run.temporary
   if temporary then
     local path = temporary .. "/run"
@@ -72,4 +73,4 @@ function place.path(run, name, scratch)
   return settled.path, settled.base
 end
 
-return place
+return run_folder

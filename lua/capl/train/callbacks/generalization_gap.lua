@@ -1,4 +1,5 @@
--- gap.lua: at the end, a note when the loss on val is far above that in training, or has risen since it was least.
+-- generalization_gap.lua: at the end, a note when the loss on val is far above that in training, or has risen since it
+-- was least.
 -- SPDX-License-Identifier: Apache-2.0
 
 local RATIO = 1.5 -- of val loss to training loss, from which on there is a note

@@ -1,40 +1,39 @@
--- settle.lua: the key settle of train.fit: when val has stopped getting better, the last stretch of the run begins.
+-- cooldown.lua: the key cooldown of train.fit: when val stops improving, the final learning-rate decay starts.
 --
--- Early stopping ends a run with rates that are still high. Here the run's position jumps to where its last share
--- begins, so that a schedule whose length is "run" lets the rates fall to their end first: the run ends by itself, and
--- settled.
+-- Early stopping ends a run with learning rates that are still high. Here the run's position jumps to the start of its
+-- last share, so that a schedule of length "run" first decays to its end.
 -- SPDX-License-Identifier: Apache-2.0
 local EarlyStopping = require("train.callbacks.early_stop").EarlyStopping
 local check = require "check"
 local metric = require "train.metric"
 
-local OP = "train.fit: settle"
+local OP = "train.fit: cooldown"
 
-local Settle = {}
-Settle.__index = Settle
+local Cooldown = {}
+Cooldown.__index = Cooldown
 
 local function read(o, run)
-  if type(o.settle) == "number" then o.settle = {patience = o.settle} end
-  if not o.settle then return end
-  if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave settle out") end
+  if type(o.cooldown) == "number" then o.cooldown = {patience = o.cooldown} end
+  if not o.cooldown then return end
+  if not o.val then check.fail(OP, "there is no val loader to watch", "give val, or leave cooldown out") end
   local given = check.options(OP,
-    {{"metric", "string", "table"}, {"share", "number", default = 0.25}, unpack(EarlyStopping.spec)}, o.settle)
+    {{"metric", "string", "table"}, {"share", "number", default = 0.25}, unpack(EarlyStopping.spec)}, o.cooldown)
   if not (given.share > 0 and given.share < 1) then
-    check.fail(OP, ("share is that of the run which its end takes, above 0 and below 1, got %g"):format(given.share))
+    check.fail(OP, ("share is a fraction of the run, above 0 and below 1, got %g"):format(given.share))
   end
-  local asked = o.settle.better
-  o.settle = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked,
+  local asked = o.cooldown.better
+  o.cooldown = {share = given.share, metric = metric.read(OP, given.metric or o.metric), asked_better = asked,
     options = given}
   given.metric, given.share = nil, nil
   run.features:apart(EarlyStopping.new, given)
 end
 
 local function new(fit)
-  local given = fit.o.settle
+  local given = fit.o.cooldown
   if not given then return nil end
-  local self = setmetatable({fit = fit, given = given, counter = {n = 0}}, Settle)
+  local self = setmetatable({fit = fit, given = given, counter = {n = 0}}, Cooldown)
   local counter = self.counter
-  fit.run:add_feature{name = "settle", what = "evaluations watched", count = function() return counter.n end}
+  fit.run:add_feature{name = "cooldown", what = "evaluations watched", count = function() return counter.n end}
   return self
 end
 
@@ -48,17 +47,17 @@ local function stopper_of(self, better)
   return self.stopper
 end
 
--- The share of the run that is left may be less than the last stretch already.
+-- The share of the run that is left may be less than the cooldown already.
 local function begin_end(self, name, reason)
   local fit = self.fit
   self.last = fit.step
   if fit.span.position >= 1 - self.given.share then return end
-  self.steps = fit.span:settle(self.given.share)
-  fit.run:print(("settle: %s: %s; the final learning-rate decay starts: the last %d of %d steps"):format(
+  self.steps = fit.span:start_cooldown(self.given.share)
+  fit.run:print(("cooldown: %s: %s; the final learning-rate decay starts: the last %d of %d steps"):format(
     name, reason, self.steps - fit.step, self.steps))
 end
 
-function Settle:evaluated(e)
+function Cooldown:evaluated(e)
   if self.last then return end
   local value, better, name = metric.of(OP, self.given.metric, e)
   local stopper = stopper_of(self, better)
@@ -67,21 +66,21 @@ function Settle:evaluated(e)
   if over then begin_end(self, name, stopper.reason) end
 end
 
-function Settle:lines()
+function Cooldown:lines()
   local o = self.given.options
   local when = o.patience and ("after %d %s without a better one"):format(o.patience, o.unit) or "at the target"
-  return {("settle: %s%s the last %d %% of the run begin"):format(when, o.target and (", or at %g,"):format(o.target)
+  return {("cooldown: %s%s the last %d %% of the run begin"):format(when, o.target and (", or at %g,"):format(o.target)
     or "", 100 * self.given.share)}
 end
 
-function Settle:state()
+function Cooldown:state()
   return {watched = self.stopper and self.stopper:state() or self.saved, last = self.last, steps = self.steps,
     n = self.counter.n}
 end
 
-function Settle:set_state(state)
+function Cooldown:set_state(state)
   self.saved, self.last, self.steps, self.counter.n = state.watched, state.last, state.steps, state.n
   if self.steps then self.fit.span:shorten(self.steps) end
 end
 
-return {name = "settle", spec = {{"settle", "whole", "table"}}, read = read, new = new}
+return {name = "cooldown", spec = {{"cooldown", "whole", "table"}}, read = read, new = new}

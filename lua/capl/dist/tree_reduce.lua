@@ -1,4 +1,4 @@
--- tree.lua: sums over S shards in one fixed order, whichever rank holds which of them.
+-- tree_reduce.lua: sums over S shards in one fixed order, on any distribution over ranks.
 --
 -- Level 0 of the tree are the shards, in pairs they make level 1, and so on; an odd last one goes up as it is. A rank
 -- holds consecutive shards and adds up what of the tree lies within them: one number where ranks and shards are powers

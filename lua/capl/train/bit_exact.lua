@@ -1,6 +1,6 @@
--- exact.lua: what the bits of a run depend on beside its state, and how two of these differ.
+-- bit_exact.lua: what the bits of a run depend on besides its state, and the differences of two runs in it.
 --
--- A run that goes on elsewhere, or with another recipe, gives other numbers: that is an error unless it was asked for.
+-- A run that is resumed on another machine or with another recipe gives other numbers: an error without --inexact.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,6 +1,7 @@
--- homes.lua: where options live that are often written one level too high or too low: "patience" stands in early_stop.
+-- option_hints.lua: the right place of options that are often written one level too high or too low: "patience" belongs
+-- to early_stop.
 -- SPDX-License-Identifier: Apache-2.0
-local homes = {}
+local option_hints = {}
 
 -- Names of options, how they are written where they belong, and who needs no such advice: other optimizers have them.
 local places = {
@@ -25,7 +26,7 @@ local places = {
   {names = {"seed"}, text = "capl.manual_seed(p.%s)"},
 }
 
--- What other trainers call them.
+-- Names in other trainers.
 local theirs = {
   max_epochs = "epochs", num_epochs = "epochs", max_steps = "steps", monitor = "metric",
   accumulate_grad_batches = "accumulate", gradient_accumulation_steps = "accumulate", gradient_clip_val = "clip_norm",
@@ -33,18 +34,19 @@ local theirs = {
   fast_dev_run = "dry_run", num_sanity_val_steps = "sanity", overfit_batches = "overfit",
   limit_train_batches = "limit_batches", save_top_k = "top_k", gradient_checkpointing = "checkpoint_layers",
   batch_size = "batch of data.loader", num_workers = "workers of data.loader", early_stopping = "early_stop",
+  settle = "cooldown", -- capl's own name for it before
 }
 
--- What other loaders call them.
+-- Names in other loaders.
 local of_loaders = {
   batch_size = "batch", num_workers = "workers", prefetch_factor = "prefetch", dataset = "source",
   transform = "augment", transforms = "augment",
 }
 
-local askers = {"^train%.", "^optim%."} -- functions whose readers take one place for another
+local askers = {"^train%.", "^optim%."} -- functions whose options are often misplaced
 
---- Where an option that function op does not have belongs, in words; nil when nobody knows.
-function homes.of(op, name)
+--- Where an option that function op does not have belongs, in words; nil when it is not known.
+function option_hints.of(op, name)
   local is_asked = false
   for _, pattern in ipairs(askers) do is_asked = is_asked or (op or ""):find(pattern) ~= nil end
   local here = is_asked and theirs[name] or op == "data.loader" and of_loaders[name]
@@ -56,4 +58,4 @@ function homes.of(op, name)
   end
 end
 
-return homes
+return option_hints
