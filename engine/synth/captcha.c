@@ -117,7 +117,7 @@ static capl_status find_fonts(capl_captcha *gen, const capl_captcha_options *opt
   gen->own_fonts = names == usual;
   while (gen->n_fonts < CAPL_FONTS_MAX && names[gen->n_fonts]) {
     const char *own = gen->own_fonts ? usual[gen->n_fonts] : usual[0];
-    CAPL_TRY(capl_font_find(names[gen->n_fonts], own, &gen->font[gen->n_fonts]));
+    CAPL_TRY(captcha_font_find(names[gen->n_fonts], own, &gen->font[gen->n_fonts]));
     gen->n_fonts++;
   }
   return CAPL_OK;
@@ -128,6 +128,7 @@ static capl_status find_fonts(capl_captcha *gen, const capl_captcha_options *opt
 static void free_room(captcha_room *room)
 {
   captcha_scratch_free(room->lepture);
+  captcha_renderer_fini(&room->renderer);
   free(room->rgb);
   free(room->rows);
   free(room);
@@ -136,8 +137,9 @@ static void free_room(captcha_room *room)
 static capl_status furnish(const capl_captcha *gen, captcha_room *room)
 {
   size_t row = (size_t)gen->width * 3;
-  if (gen->glyphs.glyph) CAPL_TRY(captcha_scratch_new(gen, &room->lepture));
-  if (!gen->letters.letter) return CAPL_OK;
+  captcha_renderer_init(&room->renderer, gen->font);
+  if (gen->glyphs.store) CAPL_TRY(captcha_scratch_new(gen, &room->lepture));
+  if (!gen->letters.store) return CAPL_OK;
   room->rgb = malloc(row * (size_t)gen->height);
   room->rows = malloc(2 * row);
   if (room->rgb && room->rows) return CAPL_OK;
@@ -176,22 +178,33 @@ static void return_room(capl_captcha *gen, captcha_room *room)
 
 /* ---- making and releasing -------------------------------------------------------------------- */
 
+static capl_status open_style(capl_captcha *gen)
+{
+  captcha_renderer renderer;
+  captcha_renderer_init(&renderer, gen->font);
+  capl_status status = gen->preset->style->open(gen, &renderer, 0, gen->n_fonts);
+  captcha_renderer_fini(&renderer);
+  return status;
+}
+
 static capl_status build(capl_captcha *gen, const char *preset, const capl_captcha_options *options)
 {
   CAPL_TRY(captcha_preset_find(preset, &gen->preset));
   CAPL_TRY(set_options(gen, options));
   CAPL_TRY(find_fonts(gen, options));
   if (options->grows) return captcha_members_new(gen, preset, options);
-  CAPL_TRY(gen->preset->style->open(gen, gen->font, gen->n_fonts));
+  CAPL_TRY(open_style(gen));
   return new_room(gen, &gen->idle);
 }
 
-capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options, capl_captcha **out)
+capl_status captcha_new_within(const char *preset, const capl_captcha_options *options, size_t letters_most,
+                               capl_captcha **out)
 {
   static const capl_captcha_options defaults;
   capl_captcha *gen = calloc(1, sizeof *gen);
   if (!gen) return CAPL_FAIL(CAPL_ENOMEM, "no memory for a captcha generator");
   gen->refs = 1;
+  gen->letters_most = letters_most;
   pthread_mutex_init(&gen->lock, NULL);
   capl_status status = build(gen, preset, options ? options : &defaults);
   if (status == CAPL_OK) {
@@ -200,6 +213,11 @@ capl_status capl_captcha_new(const char *preset, const capl_captcha_options *opt
     capl_captcha_unref(gen);
   }
   return status;
+}
+
+capl_status capl_captcha_new(const char *preset, const capl_captcha_options *options, capl_captcha **out)
+{
+  return captcha_new_within(preset, options, (size_t)CAPL_LETTERS_BYTES, out);
 }
 
 capl_captcha *capl_captcha_ref(capl_captcha *gen)
@@ -217,7 +235,7 @@ void capl_captcha_unref(capl_captcha *gen)
     gen->idle = next;
   }
   for (int i = 0; i < gen->n_members; i++) capl_captcha_unref(gen->member[i]);
-  for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i]);
+  for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i].path);
   captcha_letters_fini(&gen->letters);
   capl_glyphs_fini(&gen->glyphs);
   pthread_mutex_destroy(&gen->lock);
@@ -255,7 +273,19 @@ const capl_vocab *capl_captcha_vocab(const capl_captcha *gen)
 
 const char *capl_captcha_font(const capl_captcha *gen, int i)
 {
-  return i >= 0 && i < gen->n_fonts ? gen->font[i] : NULL;
+  return i >= 0 && i < gen->n_fonts ? gen->font[i].path : NULL;
+}
+
+static size_t bytes_of(const letter_store *store)
+{
+  return store ? letter_store_bytes(store) : 0;
+}
+
+size_t capl_captcha_letters_bytes(const capl_captcha *gen)
+{
+  size_t bytes = bytes_of(gen->letters.store) + bytes_of(gen->glyphs.store);
+  for (int i = 0; i < gen->n_members; i++) bytes += capl_captcha_letters_bytes(gen->member[i]);
+  return bytes;
 }
 
 int capl_captcha_shortest(const capl_captcha *gen)
@@ -277,6 +307,26 @@ int captcha_roll_length(captcha_image *image)
 {
   int lo = image->level.length_lo, hi = image->level.length_hi;
   return lo == hi ? lo : random_between(&image->rng, lo, hi);
+}
+
+capl_status captcha_letters_open(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
+{
+  gen->letters.first_font = first_font;
+  gen->letters.n_fonts = n_fonts;
+  return captcha_letters_init(&gen->letters, renderer, gen->vocab, gen->letters_most);
+}
+
+const captcha_letter *captcha_letters_at(captcha_image *image, int font, int size, int turn, int id)
+{
+  static uint8_t nothing[9];
+  static const captcha_letter blank = {.width = 1, .height = 1, .advance = 1, .coverage = nothing};
+  const captcha_letters *l = &image->gen->letters;
+  size_t place = captcha_letters_place(l, font, size, turn, id);
+  const captcha_letter *letter = letter_store_get(l->store, place);
+  if (letter) return letter;
+  capl_status status = captcha_letters_render(l, &image->room->renderer, place, &letter);
+  if (status != CAPL_OK) image->status = status;
+  return status == CAPL_OK ? letter : &blank;
 }
 
 captcha_colour captcha_roll_colour(capl_rng *rng, const capl_captcha_colours *colours)
@@ -355,8 +405,9 @@ capl_status capl_captcha_draw_at(const capl_captcha *generator, uint64_t seed, u
   capl_rng_init(&image.rng, seed, (uint32_t)index, (uint32_t)(index >> 32), CAPL_STREAM_CAPTCHA);
   for (int i = 0; i < gen->length; i++) labels[i] = -1;
   captcha_draw_in(gen->preset->style, &image);
+  captcha_renderer_drop(&image.room->renderer);
   return_room(gen, image.room);
-  return CAPL_OK;
+  return image.status;
 }
 
 capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index, int channels, uint8_t *pixels,

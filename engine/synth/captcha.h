@@ -14,6 +14,7 @@
 #include "capl/synth.h"
 #include "capl/rng.h"
 #include "synth/letters.h"
+#include "synth/renderer.h"
 #include "synth/sheet.h"
 #include "synth/warp.h"
 
@@ -28,6 +29,7 @@ typedef struct captcha_room {
   captcha_scratch *lepture;  /* NULL if the preset has no use for it */
   uint8_t *rgb;              /* the sheet of a gray image, (H,W,3); NULL likewise */
   uint8_t *rows;             /* two rows of a sheet */
+  captcha_renderer renderer; /* of letters that are not there yet */
 } captcha_room;
 
 /* How hard one image is to be: what the options say, made easier by what draw_at was given. */
@@ -46,11 +48,13 @@ typedef struct {
   int channels;
   uint8_t *pixels; /* (H,W,channels) */
   int32_t *labels; /* T ids, all -1 at first */
+  capl_status status; /* of rendering its letters */
 } captcha_image;
 
 /* A family of presets: it draws on a sheet, or by itself. */
 typedef struct {
-  capl_status (*open)(capl_captcha *gen, char *const *fonts, int n_fonts); /* renders the letters, adds up sizes */
+  /* Renders the letters of a small charset, checks that fonts have all others. */
+  capl_status (*open)(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts);
   void (*paint)(captcha_image *image, const captcha_sheet *sheet);
   void (*draw)(captcha_image *image); /* without a sheet; NULL if there is paint */
 } captcha_style;
@@ -111,11 +115,11 @@ struct capl_captcha {
   /* Where longer texts have wider images: the generators of texts of length_lo and more characters. */
   struct capl_captcha *member[CAPL_LABEL_MAX];
   int n_members; /* 0 = all images have the same width */
-  char *font[CAPL_FONTS_MAX];
+  captcha_font font[CAPL_FONTS_MAX];
   int n_fonts;
+  size_t letters_most;     /* bytes of letters and as many of glyphs to keep */
   captcha_letters letters; /* of styles that draw on a sheet */
-  capl_glyphs glyphs;      /* of the lepture style: */
-  int canvas_width;        /* px of the longest possible line, at least width */
+  capl_glyphs glyphs;      /* of the lepture style */
   pthread_mutex_t lock; /* of idle */
   captcha_room *idle;
 };
@@ -142,13 +146,25 @@ int captcha_roll_count(captcha_image *image, int lo, int hi);
 /* Draws the image in a style of its generator. */
 void captcha_draw_in(const captcha_style *style, captcha_image *image);
 
+/* The letters of a style that draws on a sheet, which has set their sizes and turns. */
+capl_status captcha_letters_open(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts);
+/* A letter of the image's generator, rendered if this is its first use. A blank one when that fails, which the image
+** then knows. */
+const captcha_letter *captcha_letters_at(captcha_image *image, int font, int size, int turn, int id);
+
+/* With room for the glyphs that are rendered. */
 capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch);
+/* Takes a larger one if the plan has glyphs, or a line, that need it. */
+capl_status captcha_scratch_fit(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch **scratch);
 void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */
 
 /* captcha_variable_width.c: with the option grows, px of texts of so many characters; makes the members, after all
 ** else of gen. */
 int captcha_width_of(const captcha_preset *preset, const capl_captcha_options *options, int length);
 capl_status captcha_members_new(capl_captcha *gen, const char *preset, const capl_captcha_options *options);
+/* As capl_captcha_new, whose letters take at most so many bytes. */
+capl_status captcha_new_within(const char *preset, const capl_captcha_options *options, size_t letters_most,
+                               capl_captcha **gen);
 
 void captcha_paint(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch *scratch, int channels,
                    uint8_t *pixels);

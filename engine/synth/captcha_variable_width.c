@@ -28,10 +28,11 @@ capl_status captcha_members_new(capl_captcha *gen, const char *preset, const cap
   capl_captcha_options of_one = *options;
   of_one.grows = false;
   of_one.length_max = 0;
+  size_t letters_most = gen->letters_most / (size_t)(gen->length - gen->length_lo + 1);
   for (int length = gen->length_lo; length <= gen->length; length++) {
     of_one.length = length;
     of_one.width = captcha_width_of(gen->preset, options, length);
-    capl_status status = capl_captcha_new(preset, &of_one, &gen->member[gen->n_members]);
+    capl_status status = captcha_new_within(preset, &of_one, letters_most, &gen->member[gen->n_members]);
     if (status != CAPL_OK) {
       capl_error_context("texts of %d characters are %d px wide", length, of_one.width);
       return status;

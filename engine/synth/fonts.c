@@ -5,6 +5,7 @@
 #include "synth/fonts.h"
 
 #include <errno.h>
+#include <fts.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,12 +15,8 @@
 #include "base/text.h"
 #include "sandbox/policy.h"
 
-static const char *const places[] = {
-  "/usr/share/fonts/truetype/noto",       "/usr/share/fonts/truetype/dejavu", "/usr/share/fonts/truetype/liberation",
-  "/usr/share/fonts/truetype/liberation2", "/usr/share/fonts/truetype/freefont", "/usr/share/fonts/TTF",
-  "/usr/local/share/fonts",
-};
-enum { N_PLACES = sizeof places / sizeof places[0] };
+static const char *const roots[] = {"/usr/share/fonts", "/usr/local/share/fonts"};
+enum { N_ROOTS = sizeof roots / sizeof roots[0], DEPTH_MAX = 6 /* folders below a root */ };
 
 /* Where the presets' own fonts come from, and the variable that names a file to take their place. */
 static const struct {
@@ -71,17 +68,34 @@ static bool lies_in(const char *place, const char *name, char *path, size_t size
   return length < (int)size && access(path, R_OK) == 0;
 }
 
-static capl_status find_in_places(const char *name, char **path)
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+  return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/* The first of that name in the order of names: the same file on every machine that has the same ones. */
+static bool lies_below(const char *root, const char *name, char *path, size_t size)
+{
+  FTS *tree = fts_open((char *[]){(char *)root, NULL}, FTS_LOGICAL | FTS_NOCHDIR, by_name);
+  bool found = false;
+  for (FTSENT *e; tree && !found && (e = fts_read(tree));) {
+    if (e->fts_info == FTS_D && e->fts_level > DEPTH_MAX) fts_set(tree, e, FTS_SKIP);
+    if (e->fts_info == FTS_F && strcmp(e->fts_name, name) == 0)
+      found = snprintf(path, size, "%s", e->fts_path) < (int)size && access(path, R_OK) == 0;
+  }
+  if (tree) fts_close(tree);
+  return found;
+}
+
+static capl_status find_installed(const char *name, char **path)
 {
   char candidate[4096];
   const char *own = variable("CAPL_FONTS");
   if (own && lies_in(own, name, candidate, sizeof candidate)) return take_font(candidate, path);
-  for (int i = 0; i < N_PLACES; i++) {
-    if (lies_in(places[i], name, candidate, sizeof candidate)) return take_font(candidate, path);
-  }
+  for (int i = 0; i < N_ROOTS; i++)
+    if (lies_below(roots[i], name, candidate, sizeof candidate)) return take_font(candidate, path);
   return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the "
-                             "fonts installed "
-                   "in /usr/share/fonts", name);
+                             "fonts installed in /usr/share/fonts", name);
 }
 
 static const char *taken_place_of(const char *name)
@@ -92,18 +106,52 @@ static const char *taken_place_of(const char *name)
   return NULL;
 }
 
-capl_status capl_font_find(const char *name, const char *usual, char **path)
+/* "NotoSansCJK-Regular.ttc:2" -> 2, and where the ':' is. */
+static int index_of(const char *name, size_t *length)
+{
+  const char *colon = strrchr(name, ':');
+  *length = strlen(name);
+  if (!colon || strspn(colon + 1, "0123456789") != strlen(colon + 1) || !colon[1] || strlen(colon) > 4) return 0;
+  *length = (size_t)(colon - name);
+  return atoi(colon + 1);
+}
+
+static capl_status find_file(const char *name, char **path)
+{
+  if (strchr(name, '/')) CAPL_TRY(capl_policy_check(name, CAPL_MAY_READ)); /* before anything tells whether it exists */
+  if (access(name, R_OK) == 0) return take_font(name, path);
+  if (!strchr(name, '/')) return find_installed(name, path);
+  return CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));
+}
+
+capl_status captcha_font_find(const char *name, const char *usual, captcha_font *font)
 {
   const char *other = name == usual ? taken_place_of(name) : NULL;
   if (other) name = other;
-  if (strchr(name, '/')) CAPL_TRY(capl_policy_check(name, CAPL_MAY_READ)); /* before anything tells whether it exists */
-  if (access(name, R_OK) == 0) return take_font(name, path);
-  capl_status status;
-  if (strchr(name, '/')) {
-    status = CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));
-  } else {
-    status = find_in_places(name, path);
-  }
-  if (status == CAPL_EIO && !hint_package(name)) hint_package(usual);
+  size_t length;
+  font->index = index_of(name, &length);
+  char *file = strndup(name, length);
+  if (!file) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the name of a font");
+  capl_status status = find_file(file, &font->path);
+  if (status == CAPL_EIO && !hint_package(file)) hint_package(usual);
+  free(file);
   return status;
+}
+
+/* Scripts of East Asia: CJK symbols, kana, bopomofo, ideographs, Hangul. */
+static bool is_east_asian(int32_t code)
+{
+  return (code >= 0x2e80 && code <= 0xa4cf) || (code >= 0xac00 && code <= 0xd7ff) ||
+         (code >= 0xf900 && code <= 0xfaff) || (code >= 0xff00 && code <= 0xffef) ||
+         (code >= 0x20000 && code <= 0x3ffff);
+}
+
+void captcha_fonts_hint(int32_t code)
+{
+  if (is_east_asian(code))
+    capl_error_hint("name a font that has them: the Debian package fonts-wqy-microhei provides wqy-microhei.ttc, "
+                    "fonts-noto-cjk NotoSansCJK-Regular.ttc");
+  else
+    capl_error_hint("name a font that has them: the Debian package fonts-dejavu-core provides DejaVuSans.ttf, "
+                    "fonts-noto-core one for each script");
 }

@@ -4,16 +4,27 @@
 #ifndef CAPL_DATA_FONTS_H
 #define CAPL_DATA_FONTS_H
 
+#include <stdint.h>
+
 #include "capl/error.h"
 
 #define CAPL_FONT_NOTO_MONO "NotoMono-Regular.ttf"
 #define CAPL_FONT_DEJAVU "DejaVuSans.ttf"
 #define CAPL_FONT_DEJAVU_BOLD "DejaVuSans-Bold.ttf"
 
-/* name: a path, or the bare name of a file that lies in the working folder, in $CAPL_FONTS or in one of the places
-** where Debian and its like install fonts. usual: the font that a preset has of its own, named in the hint; when it is
-** what is looked for (the same pointer) and it is Noto Mono, the file that $CAPL_FONT names takes its place. *path:
-** caller frees. EIO with the package to install; ENOMEM. */
-capl_status capl_font_find(const char *name, const char *usual, char **path);
+/* A font: a file, and which of those that are in it; a collection (.ttc, .otc) has several. */
+typedef struct {
+  char *path;
+  int index; /* from 0 */
+} captcha_font;
+
+/* name: a path, or the bare name of a file that lies in the working folder, in $CAPL_FONTS or anywhere below
+** /usr/share/fonts and /usr/local/share/fonts; NAME:2 is font 2 of a collection. usual: the font that a preset has of
+** its own, named in the hint; when it is what is looked for (the same pointer) and it is Noto Mono, the file that
+** $CAPL_FONT names takes its place. font->path: caller frees. EIO with the package to install; ENOMEM. */
+capl_status captcha_font_find(const char *name, const char *usual, captcha_font *font);
+
+/* The hint of an error about a font that lacks a character: another font, and the package that has one. */
+void captcha_fonts_hint(int32_t code);
 
 #endif

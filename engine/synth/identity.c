@@ -47,7 +47,11 @@ uint64_t identity_of_captcha(uint64_t h, const capl_captcha *gen)
   for (int i = 0; i < gen->n_members; i++) h = hash64_bytes(h, &gen->member[i]->width, sizeof gen->member[i]->width);
   h = hash64_bytes(h, gen->pick, (size_t)gen->n_pick * sizeof *gen->pick);
   for (int i = 0; (option = capl_style_option_at(i)); i++) h = mix_option(h, &gen->options, option);
-  for (int i = 0; i < gen->n_fonts; i++) h = hash64_text(h, gen->font[i]);
+  for (int i = 0; i < gen->n_fonts; i++) {
+    const captcha_font *font = &gen->font[i];
+    h = hash64_text(h, font->path);
+    if (font->index) h = hash64_bytes(h, &font->index, sizeof font->index);
+  }
   return h;
 }
 
@@ -57,7 +61,7 @@ capl_status identity_of_fonts(const capl_captcha *gen, uint64_t *h)
 {
   for (int i = 0; i < gen->n_fonts; i++) {
     file_bytes file;
-    CAPL_TRY(file_bytes_read(gen->font[i], &file));
+    CAPL_TRY(file_bytes_read(gen->font[i].path, &file));
     *h = hash64_bytes(*h, file.at, file.size);
     free(file.at);
   }

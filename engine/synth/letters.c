@@ -6,21 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ft2build.h>
-#include FT_FREETYPE_H
+#include "synth/renderer.h"
 #include FT_TRIGONOMETRY_H
 
-#include "fields/unicode.h"
-
-static uint8_t *bordered_copy(const FT_Bitmap *bitmap)
+/* A letter and its coverage in one block. */
+static captcha_letter *new_letter(const FT_GlyphSlot slot, size_t *bytes)
 {
+  const FT_Bitmap *bitmap = &slot->bitmap;
   size_t stride = bitmap->width + 2;
-  uint8_t *copy = calloc(stride, bitmap->rows + 2);
-  if (!copy) return NULL;
-  for (unsigned y = 0; y < bitmap->rows; y++) {
-    memcpy(copy + (y + 1) * stride + 1, bitmap->buffer + (ptrdiff_t)y * bitmap->pitch, bitmap->width);
-  }
-  return copy;
+  *bytes = sizeof(captcha_letter) + stride * (bitmap->rows + 2);
+  captcha_letter *letter = calloc(1, *bytes);
+  if (!letter) return NULL;
+  *letter = (captcha_letter){
+    .width = (int)bitmap->width,
+    .height = (int)bitmap->rows,
+    .left = slot->bitmap_left,
+    .top = slot->bitmap_top,
+    .advance = (int)((slot->linearHoriAdvance + 0x8000) >> 16),
+    .coverage = (uint8_t *)(letter + 1),
+  };
+  for (unsigned y = 0; y < bitmap->rows; y++)
+    memcpy(letter->coverage + (y + 1) * stride + 1, bitmap->buffer + (ptrdiff_t)y * bitmap->pitch, bitmap->width);
+  return letter;
 }
 
 /* Hinting belongs to upright letters alone. */
@@ -31,64 +38,42 @@ static void set_turn(FT_Face face, int degrees)
   FT_Set_Transform(face, degrees ? &turn : NULL, NULL);
 }
 
-static capl_status render(FT_Face face, const char *c, int degrees, const char *path, captcha_letter *letter)
+capl_status captcha_letters_render(const captcha_letters *l, captcha_renderer *r, size_t place,
+                                   const captcha_letter **letter)
 {
-  FT_Int32 flags = FT_LOAD_RENDER | (degrees ? FT_LOAD_NO_HINTING : 0);
-  int bytes;
-  FT_ULong code = (FT_ULong)unicode_at(c, &bytes);
-  if (!FT_Get_Char_Index(face, code))
-    return CAPL_FAIL(CAPL_EFORMAT, "font %s has no glyph for '%s'", path, c);
-  if (FT_Load_Char(face, code, flags)) return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%s'", path, c);
-  FT_GlyphSlot slot = face->glyph;
-  if (slot->bitmap.pixel_mode != FT_PIXEL_MODE_GRAY || !slot->bitmap.width || !slot->bitmap.rows) {
-    return CAPL_FAIL(CAPL_EFORMAT, "font %s: '%s' has no ink at %d px", path, c, (int)face->size->metrics.y_ppem);
-  }
-  *letter = (captcha_letter){
-    .width = (int)slot->bitmap.width,
-    .height = (int)slot->bitmap.rows,
-    .left = slot->bitmap_left,
-    .top = slot->bitmap_top,
-    .advance = (int)((slot->linearHoriAdvance + 0x8000) >> 16),
-    .coverage = bordered_copy(&slot->bitmap),
-  };
-  return letter->coverage ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the letters of %s", path);
-}
-
-/* All letters of one font, in the order of captcha_letters_at. */
-static capl_status render_font(FT_Face face, const char *path, int font, captcha_letters *l, const capl_vocab *symbols)
-{
-  captcha_letter *to = l->letter + font * l->n_sizes * l->n_turns * l->n_chars;
-  for (int s = 0; s < l->n_sizes; s++) {
-    if (FT_Set_Pixel_Sizes(face, (FT_UInt)l->size[s].wide, (FT_UInt)l->size[s].high)) {
-      return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot be used at %d px", path, l->size[s].high);
-    }
-    l->ascent[font * l->n_sizes + s] = (int)(face->size->metrics.ascender >> 6);
-    for (int t = 0; t < l->n_turns; t++) {
-      set_turn(face, l->degrees[t]);
-      for (int i = 0; i < l->n_chars; i++)
-        CAPL_TRY(render(face, capl_vocab_name(symbols, i), l->degrees[t], path, to++));
-    }
-  }
+  size_t id = place % (size_t)l->n_chars, row = place / (size_t)l->n_chars, bytes;
+  int turn = (int)(row % (size_t)l->n_turns), sized = (int)(row / (size_t)l->n_turns), size = sized % l->n_sizes;
+  int font = l->first_font + sized / l->n_sizes, degrees = l->degrees[turn];
+  FT_Face face;
+  CAPL_TRY(captcha_renderer_size(r, font, l->size[size].wide, l->size[size].high, &face));
+  set_turn(face, degrees);
+  CAPL_TRY(captcha_renderer_load(r, font, capl_vocab_name(l->symbols, (int32_t)id), degrees ? FT_LOAD_NO_HINTING : 0));
+  captcha_letter *made = new_letter(face->glyph, &bytes);
+  if (!made) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the letters of %s", r->font[font].path);
+  *letter = captcha_renderer_keep(r, l->store, place, made, bytes);
   return CAPL_OK;
 }
 
-static capl_status render_fonts(FT_Library library, captcha_letters *l, char *const *fonts, const capl_vocab *symbols)
+static capl_status find_ascents(captcha_letters *l, captcha_renderer *r)
 {
+  FT_Face face;
   for (int f = 0; f < l->n_fonts; f++) {
-    FT_Face face;
-    if (FT_New_Face(library, fonts[f], 0, &face)) {
-      return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", fonts[f]);
+    for (int s = 0; s < l->n_sizes; s++) {
+      CAPL_TRY(captcha_renderer_size(r, l->first_font + f, l->size[s].wide, l->size[s].high, &face));
+      l->ascent[f * l->n_sizes + s] = (int)(face->size->metrics.ascender >> 6);
     }
-    capl_status status = render_font(face, fonts[f], f, l, symbols);
-    FT_Done_Face(face);
-    CAPL_TRY(status);
   }
   return CAPL_OK;
 }
 
-static size_t count(const captcha_letters *l)
+/* Until the store is full. */
+static capl_status render_all(const captcha_letters *l, captcha_renderer *r)
 {
-  return (size_t)l->n_fonts * (size_t)l->n_sizes * (size_t)l->n_turns * (size_t)l->n_chars;
+  const captcha_letter *letter;
+  for (size_t place = 0; place < l->store->n && !r->n_loose; place++)
+    CAPL_TRY(captcha_letters_render(l, r, place, &letter));
+  captcha_renderer_drop(r);
+  return CAPL_OK;
 }
 
 void captcha_letters_sizes(captcha_letters *l, int lo, int hi)
@@ -101,22 +86,21 @@ void captcha_letters_sizes(captcha_letters *l, int lo, int hi)
   }
 }
 
-capl_status captcha_letters_init(captcha_letters *l, char *const *fonts, int n_fonts, const capl_vocab *symbols)
+capl_status captcha_letters_init(captcha_letters *l, captcha_renderer *r, const capl_vocab *symbols, size_t most)
 {
-  l->n_fonts = n_fonts;
+  l->symbols = symbols;
   l->n_chars = capl_vocab_count(symbols);
-  l->letter = calloc(count(l), sizeof *l->letter);
-  if (!l->letter) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the letters of %s", fonts[0]);
-  FT_Library library;
-  if (FT_Init_FreeType(&library)) return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  capl_status status = render_fonts(library, l, fonts, symbols);
-  FT_Done_FreeType(library);
-  return status;
+  l->store = calloc(1, sizeof *l->store);
+  if (!l->store) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the letters of a captcha");
+  CAPL_TRY(letter_store_init(l->store, captcha_letters_place(l, l->n_fonts, 0, 0, 0), most));
+  CAPL_TRY(captcha_fonts_check(r, l->first_font, l->n_fonts, symbols));
+  CAPL_TRY(find_ascents(l, r));
+  return l->n_chars <= CAPTCHA_SMALL_CHARSET ? render_all(l, r) : CAPL_OK;
 }
 
 void captcha_letters_fini(captcha_letters *l)
 {
-  for (size_t i = 0; l->letter && i < count(l); i++) free(l->letter[i].coverage);
-  free(l->letter);
+  if (l->store) letter_store_fini(l->store);
+  free(l->store);
   *l = (captcha_letters){0};
 }

@@ -14,6 +14,8 @@
 enum { MARGIN = 3 }; /* columns left and right of the image, where dots may fall; two rows of padding above and below */
 
 struct captcha_scratch {
+  capl_glyph_bounds bounds; /* of the glyphs, */
+  int canvas_width;         /* px of the line that there is room for, at least the image's */
   capl_warp_scratch warp;
   draw_taps squeeze;
   int step;          /* from column to column */
@@ -29,7 +31,7 @@ struct captcha_scratch {
 static capl_status allocate(const capl_captcha *gen, captcha_scratch *s)
 {
   size_t step = (size_t)draw_padded(gen->height + 2), width = (size_t)draw_padded(gen->width);
-  size_t canvas = (size_t)(gen->canvas_width + s->squeeze.max_taps) * step, image = (width + 2 * MARGIN) * step;
+  size_t canvas = (size_t)(s->canvas_width + s->squeeze.max_taps) * step, image = (width + 2 * MARGIN) * step;
   size_t rows = DRAW_ROWS * DRAW_ROW_STEP;
   s->step = (int)step;
   s->memory = draw_room((canvas + 2 * image + rows) * sizeof *s->memory);
@@ -45,17 +47,18 @@ static capl_status allocate(const capl_captcha *gen, captcha_scratch *s)
 
 static capl_status open_scratch(const capl_captcha *gen, captcha_scratch *s)
 {
-  const captcha_lepture_rule *p = &gen->preset->lepture;
-  CAPL_TRY(draw_taps_init(&s->squeeze, gen->width, (float)gen->canvas_width / (float)gen->width));
-  CAPL_TRY(capl_warp_scratch_init(&s->warp, &gen->glyphs, p->warp_x.least + p->warp_x.spread + 0.05f,
-                                  p->warp_y.least + p->warp_y.spread + 0.05f));
+  CAPL_TRY(draw_taps_init(&s->squeeze, gen->width, (float)s->canvas_width / (float)gen->width));
+  CAPL_TRY(capl_warp_scratch_init(&s->warp, &s->bounds));
   return allocate(gen, s);
 }
 
-capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch)
+static capl_status new_scratch(const capl_captcha *gen, const capl_glyph_bounds *bounds, int canvas_width,
+                               captcha_scratch **scratch)
 {
   captcha_scratch *s = calloc(1, sizeof *s);
   if (!s) return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw captchas");
+  s->bounds = *bounds;
+  s->canvas_width = canvas_width > gen->width ? canvas_width : gen->width;
   capl_status status = open_scratch(gen, s);
   if (status != CAPL_OK) {
     captcha_scratch_free(s);
@@ -63,6 +66,41 @@ capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scrat
   }
   *scratch = s;
   return status;
+}
+
+static void add_to_bounds(const capl_captcha *gen, capl_glyph_bounds *bounds, const capl_glyph *glyph)
+{
+  const captcha_lepture_rule *p = &gen->preset->lepture;
+  glyph_bounds_add(bounds, glyph, p->warp_x.least + p->warp_x.spread + 0.05f,
+                   p->warp_y.least + p->warp_y.spread + 0.05f);
+}
+
+capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scratch)
+{
+  const capl_glyphs *g = &gen->glyphs;
+  capl_glyph_bounds bounds = {.side = 1, .shrink = 1};
+  int blank = 0;
+  for (size_t i = 0; i < g->store->n; i++) {
+    const capl_glyph *glyph = letter_store_get(g->store, i);
+    if (glyph) add_to_bounds(gen, &bounds, glyph);
+  }
+  for (int s = 0; s < g->n_fonts * g->n_sizes; s++) blank = g->space_w[s] > blank ? g->space_w[s] : blank;
+  return new_scratch(gen, &bounds, gen->length * (bounds.cell_w + blank), scratch);
+}
+
+capl_status captcha_scratch_fit(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch **scratch)
+{
+  captcha_scratch *s = *scratch, *larger;
+  capl_glyph_bounds bounds = s->bounds;
+  for (int i = 0; i < plan->n_cells; i++)
+    if (plan->cell[i].warp.glyph) add_to_bounds(gen, &bounds, plan->cell[i].warp.glyph);
+  if (bounds.side <= s->bounds.side && bounds.shrink <= s->bounds.shrink && plan->text_width <= s->canvas_width)
+    return CAPL_OK;
+  int width = plan->text_width > s->canvas_width ? plan->text_width : s->canvas_width;
+  CAPL_TRY(new_scratch(gen, &bounds, width, &larger));
+  captcha_scratch_free(s);
+  *scratch = larger;
+  return CAPL_OK;
 }
 
 void captcha_scratch_free(captcha_scratch *s)

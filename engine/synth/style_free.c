@@ -6,13 +6,13 @@
 #include "synth/captcha.h"
 #include "synth/random.h"
 
-static capl_status open_free(capl_captcha *gen, char *const *fonts, int n_fonts)
+static capl_status open_free(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
   static const int upright[] = {0};
   captcha_letters_sizes(&gen->letters, (int)gen->options.size.lo, (int)gen->options.size.hi);
   gen->letters.n_turns = 1;
   gen->letters.degrees = upright;
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
+  return captcha_letters_open(gen, renderer, first_font, n_fonts);
 }
 
 static float roll(captcha_image *image, capl_captcha_range range)
@@ -79,7 +79,7 @@ static placed roll_letter(captcha_image *image, int i)
   const captcha_letters *l = &image->gen->letters;
   int font = random_between(&image->rng, 0, l->n_fonts - 1), size = random_between(&image->rng, 0, l->n_sizes - 1);
   image->labels[i] = captcha_roll_letter(image);
-  placed p = {.letter = captcha_letters_at(l, font, size, 0, image->labels[i]), .size = (float)l->size[size].high};
+  placed p = {.letter = captcha_letters_at(image, font, size, 0, image->labels[i]), .size = (float)l->size[size].high};
   p.gap = p.size * roll(image, o->spacing);
   p.pose.degrees = roll(image, o->rotate) * image->level.warp;
   p.pose.centre.y = -p.size * roll(image, o->rise) + (float)(p.letter->height - 2 * p.letter->top) / 2;

@@ -25,7 +25,7 @@ static int fitting_size(const capl_captcha *gen)
   return size < LEAST_SIZE ? LEAST_SIZE : size;
 }
 
-static capl_status open_gd(capl_captcha *gen, char *const *fonts, int n_fonts)
+static capl_status open_gd(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
   const capl_captcha_range *size = &gen->options.size;
   if (gen->own_size) {
@@ -35,7 +35,7 @@ static capl_status open_gd(capl_captcha *gen, char *const *fonts, int n_fonts)
   }
   gen->letters.n_turns = N_TURNS;
   gen->letters.degrees = turns;
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
+  return captcha_letters_open(gen, renderer, first_font, n_fonts);
 }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static void paint_letter(captcha_image *image, const captcha_sheet *sheet, captc
   int font = l->n_fonts == 1 ? 0 : random_between(rng, 0, l->n_fonts - 1);
   int size = l->n_sizes == 1 ? 0 : random_between(rng, 0, l->n_sizes - 1);
   int id = captcha_roll_letter(image), turn = roll_turn(image), px = l->size[size].high;
-  const captcha_letter *letter = captcha_letters_at(l, font, size, turn, id);
+  const captcha_letter *letter = captcha_letters_at(image, font, size, turn, id);
   captcha_spot at = place(letter, px, turns[turn], middle, (float)sheet->height / 2);
   at.y += roll_jitter(rng) * 0.36f * (float)px * image->level.warp;
   captcha_sheet_letter(sheet, letter, (int)floorf(at.x + 0.5f), (int)floorf(at.y + 0.5f), ink);

@@ -28,11 +28,11 @@ static captcha_em letter_size(const capl_captcha *gen)
   return (captcha_em){at_least(narrow < by_width ? narrow : by_width, LEAST_SIZE), at_least(high, LEAST_SIZE)};
 }
 
-static capl_status open_gradient(capl_captcha *gen, char *const *fonts, int n_fonts)
+static capl_status open_gradient(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
   static const int upright[] = {0};
   gen->letters = (captcha_letters){.n_sizes = 1, .size = {letter_size(gen)}, .n_turns = 1, .degrees = upright};
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
+  return captcha_letters_open(gen, renderer, first_font, n_fonts);
 }
 
 static void paint_ground(const captcha_sheet *sheet)
@@ -52,7 +52,7 @@ static void paint_text(captcha_image *image, const captcha_sheet *sheet)
   for (int i = 0; i < n; i++) {
     int font = l->n_fonts == 1 ? 0 : random_between(&image->rng, 0, l->n_fonts - 1);
     image->labels[i] = captcha_roll_letter(image);
-    const captcha_letter *letter = captcha_letters_at(l, font, 0, 0, image->labels[i]);
+    const captcha_letter *letter = captcha_letters_at(image, font, 0, 0, image->labels[i]);
     captcha_sheet_letter(sheet, letter, x, y, black);
     x += letter->advance;
   }

@@ -5,54 +5,26 @@
 ** further choice.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "synth/captcha.h"
 #include "synth/random.h"
 
-static int widest_line(const capl_captcha *gen)
+static capl_status open_lepture(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
-  int letter = 0, blank = 0;
-  for (int i = 0; i < gen->glyphs.n_sizes * gen->glyphs.n_chars; i++) {
-    if (gen->glyphs.glyph[i].cell_w > letter) letter = gen->glyphs.glyph[i].cell_w;
-  }
-  for (int s = 0; s < gen->glyphs.n_sizes; s++) {
-    if (gen->glyphs.space_w[s] > blank) blank = gen->glyphs.space_w[s];
-  }
-  int line = gen->length * (letter + blank);
-  return line > gen->width ? line : gen->width;
+  gen->glyphs = (capl_glyphs){.first_font = first_font, .n_fonts = n_fonts, .n_sizes = CAPTCHA_SIZES,
+                              .size_px = gen->preset->lepture.size_px};
+  return capl_glyphs_init(&gen->glyphs, renderer, gen->vocab, gen->letters_most);
 }
 
-/* Adds a font's glyphs behind those there are, as further sizes. */
-static capl_status append_font(capl_glyphs *all, capl_glyphs *font)
+/* NULL if it cannot be rendered, which the image then knows. */
+static const capl_glyph *find_glyph(captcha_image *image, int size, int id)
 {
-  size_t have = (size_t)(all->n_sizes * all->n_chars), more = (size_t)(font->n_sizes * font->n_chars);
-  capl_glyph *glyph = realloc(all->glyph, (have + more) * sizeof *glyph);
-  if (glyph) all->glyph = glyph;
-  int *space_w = realloc(all->space_w, (size_t)(all->n_sizes + font->n_sizes) * sizeof *space_w);
-  if (space_w) all->space_w = space_w;
-  if (!glyph || !space_w) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the glyphs of %s", font->path);
-  memcpy(glyph + have, font->glyph, more * sizeof *glyph);
-  memcpy(space_w + all->n_sizes, font->space_w, (size_t)font->n_sizes * sizeof *space_w);
-  all->n_sizes += font->n_sizes;
-  font->n_sizes = 0; /* its glyphs have a new owner */
-  return CAPL_OK;
-}
-
-static capl_status open_lepture(capl_captcha *gen, char *const *fonts, int n_fonts)
-{
-  const int *sizes = gen->preset->lepture.size_px;
-  CAPL_TRY(capl_glyphs_init(&gen->glyphs, fonts[0], gen->vocab, sizes, CAPTCHA_SIZES));
-  for (int f = 1; f < n_fonts; f++) {
-    capl_glyphs font;
-    capl_status status = capl_glyphs_init(&font, fonts[f], gen->vocab, sizes, CAPTCHA_SIZES);
-    if (status == CAPL_OK) status = append_font(&gen->glyphs, &font);
-    capl_glyphs_fini(&font);
-    CAPL_TRY(status);
-  }
-  gen->canvas_width = widest_line(gen);
-  return CAPL_OK;
+  const capl_glyphs *g = &image->gen->glyphs;
+  size_t place = capl_glyphs_place(g, size, id);
+  const capl_glyph *glyph = letter_store_get(g->store, place);
+  if (glyph) return glyph;
+  capl_status status = capl_glyphs_render(g, &image->room->renderer, place, &glyph);
+  if (status != CAPL_OK) image->status = status;
+  return status == CAPL_OK ? glyph : NULL;
 }
 
 /* ---- random numbers -------------------------------------------------------------------------------- */
@@ -77,7 +49,7 @@ static float roll_reach(capl_rng *rng, captcha_warp_rule rule, int cell_px)
 /* A size; of several fonts also one of them. No die is rolled for a single one. */
 static int roll_size(captcha_image *image)
 {
-  int size = random_between(&image->rng, 0, CAPTCHA_SIZES - 1), n_fonts = image->gen->glyphs.n_sizes / CAPTCHA_SIZES;
+  int size = random_between(&image->rng, 0, CAPTCHA_SIZES - 1), n_fonts = image->gen->glyphs.n_fonts;
   return n_fonts == 1 ? size : size + CAPTCHA_SIZES * random_between(&image->rng, 0, n_fonts - 1);
 }
 
@@ -88,7 +60,8 @@ static captcha_cell roll_letter(captcha_image *image, int32_t *label)
   capl_rng *rng = &image->rng;
   int size = roll_size(image);
   *label = captcha_roll_letter(image);
-  const capl_glyph *glyph = &gen->glyphs.glyph[size * gen->glyphs.n_chars + *label];
+  const capl_glyph *glyph = find_glyph(image, size, *label);
+  if (!glyph) return (captcha_cell){.width = 1};
   captcha_cell cell = {.width = glyph->cell_w, .warp = {.glyph = glyph}};
   cell.warp.angle = radians(random_uniform(rng, -30, 30) * image->level.warp);
   float reach_x = roll_reach(rng, rule->warp_x, glyph->cell_w) * image->level.warp;
@@ -140,7 +113,10 @@ static void draw_lepture(captcha_image *image)
   roll_colours(&image->rng, &plan);
   roll_text(image, &plan);
   roll_noise(image, &plan);
-  captcha_paint(image->gen, &plan, image->room->lepture, image->channels, image->pixels);
+  if (image->status == CAPL_OK && !image->gen->glyphs.whole)
+    image->status = captcha_scratch_fit(image->gen, &plan, &image->room->lepture);
+  if (image->status == CAPL_OK)
+    captcha_paint(image->gen, &plan, image->room->lepture, image->channels, image->pixels);
 }
 
 const captcha_style captcha_lepture = {.open = open_lepture, .draw = draw_lepture};

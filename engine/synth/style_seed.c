@@ -15,12 +15,12 @@ static int letter_size(const capl_captcha *gen)
   return size < LEAST_SIZE ? LEAST_SIZE : size;
 }
 
-static capl_status open_seed(capl_captcha *gen, char *const *fonts, int n_fonts)
+static capl_status open_seed(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
   static const int upright[] = {0};
   int size = letter_size(gen);
   gen->letters = (captcha_letters){.n_sizes = 1, .size = {{size, size}}, .n_turns = 1, .degrees = upright};
-  return captcha_letters_init(&gen->letters, fonts, n_fonts, gen->vocab);
+  return captcha_letters_open(gen, renderer, first_font, n_fonts);
 }
 
 static captcha_colour roll_dark(capl_rng *rng)
@@ -54,7 +54,7 @@ static void paint_letter(captcha_image *image, const captcha_sheet *sheet, int i
   capl_rng *rng = &image->rng;
   int font = letters->n_fonts == 1 ? 0 : random_between(rng, 0, letters->n_fonts - 1);
   image->labels[i] = captcha_roll_letter(image);
-  const captcha_letter *letter = captcha_letters_at(letters, font, 0, 0, image->labels[i]);
+  const captcha_letter *letter = captcha_letters_at(image, font, 0, 0, image->labels[i]);
   int reach_x = 5 * sheet->width / USUAL_WIDTH, reach_y = 5 * sheet->height / USUAL_HEIGHT;
   int x = sheet->width * (i + 1) / (n + 1) + random_between(rng, -reach_x, reach_x);
   int y = (sheet->height - letters->size[0].high) / 2 + random_between(rng, -reach_y, reach_y) + letters->ascent[font];
@@ -86,11 +86,11 @@ const captcha_style captcha_seed = {.open = open_seed, .paint = paint_seed};
 /* ---- mixed ----------------------------------------------------------------------------------- */
 
 /* Of the preset's own two fonts each style takes one; what was asked for instead is for both. */
-static capl_status open_mixed(capl_captcha *gen, char *const *fonts, int n_fonts)
+static capl_status open_mixed(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
 {
   bool own = gen->own_fonts;
-  CAPL_TRY(captcha_lepture.open(gen, fonts, own ? 1 : n_fonts));
-  return captcha_seed.open(gen, own ? fonts + 1 : fonts, own ? 1 : n_fonts);
+  CAPL_TRY(captcha_lepture.open(gen, renderer, first_font, own ? 1 : n_fonts));
+  return captcha_seed.open(gen, renderer, own ? first_font + 1 : first_font, own ? 1 : n_fonts);
 }
 
 static void draw_mixed(captcha_image *image)

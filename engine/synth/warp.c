@@ -13,34 +13,6 @@
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-/* The largest plane: a turned letter, or its grown cell. */
-static int largest_side(const capl_glyphs *glyphs, float grow_x, float grow_y)
-{
-  int side = 1;
-  for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) {
-    const capl_glyph *g = &glyphs->glyph[i];
-    int diagonal = (int)ceilf(hypotf((float)g->ink_w, (float)g->ink_h)) + 2;
-    int wide = g->cell_w + 2 * (int)ceilf(grow_x * (float)g->cell_w) + 2;
-    int high = g->cell_h + 2 * (int)ceilf(grow_y * (float)g->cell_h) + 2;
-    if (diagonal > side) side = diagonal;
-    if (wide > side) side = wide;
-    if (high > side) side = high;
-  }
-  return draw_padded(side);
-}
-
-static float largest_shrink(const capl_glyphs *glyphs)
-{
-  float shrink = 1;
-  for (int i = 0; i < glyphs->n_sizes * glyphs->n_chars; i++) {
-    const capl_glyph *g = &glyphs->glyph[i];
-    float diagonal = hypotf((float)g->ink_w, (float)g->ink_h) + 2;
-    int cell = g->cell_w < g->cell_h ? g->cell_w : g->cell_h;
-    shrink = fmaxf(shrink, diagonal / (float)cell);
-  }
-  return shrink;
-}
-
 /* Lines past the last are read for taps that weigh nothing, and two registers at the end of the alpha. */
 static capl_status allocate(capl_warp_scratch *s)
 {
@@ -48,17 +20,17 @@ static capl_status allocate(capl_warp_scratch *s)
   s->plane = draw_room(lines * side * sizeof *s->plane);
   s->other = draw_room(lines * side * sizeof *s->other);
   s->alpha = draw_room(side * side + 128);
-  if (s->plane && s->other && s->alpha) return CAPL_OK;
+  s->strips = draw_room((glyph_strips_room(s->side) + 63) / 64 * 64);
+  if (s->plane && s->other && s->alpha && s->strips) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "no memory to draw letters of %d px", s->side);
 }
 
-capl_status capl_warp_scratch_init(capl_warp_scratch *s, const capl_glyphs *glyphs, float grow_x, float grow_y)
+capl_status capl_warp_scratch_init(capl_warp_scratch *s, const capl_glyph_bounds *bounds)
 {
-  *s = (capl_warp_scratch){.side = largest_side(glyphs, grow_x, grow_y)};
-  float shrink = largest_shrink(glyphs);
+  *s = (capl_warp_scratch){.side = draw_padded(bounds->side)};
   CAPL_TRY(draw_kernels_choose(&s->draw));
-  CAPL_TRY(draw_taps_init(&s->across, s->side, shrink));
-  CAPL_TRY(draw_taps_init(&s->down, s->side, shrink));
+  CAPL_TRY(draw_taps_init(&s->across, s->side, bounds->shrink));
+  CAPL_TRY(draw_taps_init(&s->down, s->side, bounds->shrink));
   return allocate(s);
 }
 
@@ -67,6 +39,7 @@ void capl_warp_scratch_fini(capl_warp_scratch *s)
   free(s->plane);
   free(s->other);
   free(s->alpha);
+  free(s->strips);
   draw_taps_fini(&s->across);
   draw_taps_fini(&s->down);
 }
@@ -110,11 +83,11 @@ static int extent(double w, double h, double cos_part, double sin_part)
 }
 
 /* The ink turns about its centre, which is that of the plane. */
-static draw_turn turn_of(const capl_glyph *glyph, double angle, int opacity)
+static draw_turn turn_of(const capl_glyph *glyph, const int8_t *strips, double angle, int opacity)
 {
   double sine, cosine, w = glyph->ink_w, h = glyph->ink_h;
   capl_sine_cosine(angle, &sine, &cosine);
-  draw_turn t = {.strips = glyph->strips, .strip_bytes = glyph->strip_bytes, .ink_w = glyph->ink_w,
+  draw_turn t = {.strips = strips, .strip_bytes = glyph->strip_bytes, .ink_w = glyph->ink_w,
                  .ink_h = glyph->ink_h, .cos = cosine, .sin = sine, .opacity = opacity,
                  .width = extent(w, h, cosine, sine), .height = extent(h, w, cosine, sine)};
   double x = 0.5 - t.width / 2.0, y = 0.5 - t.height / 2.0;
@@ -150,7 +123,8 @@ void capl_warp_draw(const capl_warp *warp, const capl_ink *ink, capl_warp_scratc
   const capl_glyph *cell = warp->glyph;
   draw_sheet sheet = {.alpha = s->alpha, .width = cell->cell_w + abs(warp->x1) + abs(warp->x2),
                       .height = cell->cell_h + abs(warp->y1) + abs(warp->y2)};
-  draw_turn turn = turn_of(cell, warp->angle, ink->opacity);
+  if (!cell->strips) glyph_strips(cell, s->strips);
+  draw_turn turn = turn_of(cell, cell->strips ? cell->strips : s->strips, warp->angle, ink->opacity);
   s->draw->turn(&turn, s->plane, s->side);
   s->draw->taps(&s->across, turn.width, sheet.width, 1 << 14);
   s->draw->taps(&s->down, turn.height, sheet.height, 1 << 14);

@@ -34,11 +34,12 @@ typedef struct {
   int side; /* px, more than the largest plane a letter needs; also the planes' step */
   int16_t *plane, *other;
   uint8_t *alpha;
+  int8_t *strips; /* of a glyph that keeps its ink alone */
   draw_taps across, down;
 } capl_warp_scratch;
 
-/* Room for every glyph of the font at its largest warp: cell + grow px. ENOMEM, or as draw_kernels_choose. */
-capl_status capl_warp_scratch_init(capl_warp_scratch *scratch, const capl_glyphs *glyphs, float grow_x, float grow_y);
+/* Room for every glyph within the bounds. ENOMEM, or as draw_kernels_choose. */
+capl_status capl_warp_scratch_init(capl_warp_scratch *scratch, const capl_glyph_bounds *bounds);
 void capl_warp_scratch_fini(capl_warp_scratch *scratch);
 
 /* Draws the letter's cell with its top left corner at (left, top), which may lie outside the canvas. */

@@ -19,6 +19,8 @@ CAPL_API const char *capl_synth_version(void);
 enum {
   CAPL_OFTEN_MAX = 100,  /* how many times as often a generator may draw a character */
   CAPL_FONTS_MAX = 8,    /* fonts one generator mixes */
+  CAPL_LETTERS_BYTES = 256 << 20, /* of rendered letters that a generator keeps, and as many of the other kind that
+                                  ** the preset mixed has; what does not fit is rendered at each use */
 };
 
 /* ---- captchas ---------------------------------------------------------------------------------------- */
@@ -86,8 +88,9 @@ CAPL_API void capl_captcha_unref(capl_captcha *gen); /* NULL is fine */
 
 /* Draws image index of the stream named seed: a pure function of (gen's options, seed, index).
 ** pixels: H*W*channels bytes; channels 1 (luma) or 3. labels: capl_captcha_length(gen) class ids, -1 past the end of a
-** shorter text. Thread-safe; allocates only when more threads draw at once than ever before. EVALUE for other channels;
-** ENOMEM. */
+** shorter text. Thread-safe; takes no lock for letters. Of a charset of at most 256 symbols it allocates only when more
+** threads draw at once than ever before; letters of a larger one are rendered at their first use. EVALUE for other
+** channels; EFORMAT for a letter without ink; ENOMEM. */
 CAPL_API capl_status capl_captcha_draw(const capl_captcha *gen, uint64_t seed, uint64_t index,
                                        int channels, uint8_t *pixels, int32_t *labels);
 
@@ -111,6 +114,8 @@ CAPL_API int capl_captcha_length(const capl_captcha *gen);   /* T, characters of
 CAPL_API int capl_captcha_shortest(const capl_captcha *gen); /* characters of the shortest */
 CAPL_API const char *capl_captcha_charset(const capl_captcha *gen); /* expanded; borrowed from gen */
 CAPL_API const capl_vocab *capl_captcha_vocab(const capl_captcha *gen); /* the same; borrowed likewise */
+/* Bytes of the letters rendered so far and of their tables. */
+CAPL_API size_t capl_captcha_letters_bytes(const capl_captcha *gen);
 /* Path of the i-th font in use, NULL past the last; borrowed from gen. */
 CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 
