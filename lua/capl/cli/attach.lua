@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local options = require "cli.options"
 local process = require "run.process"
 local remote = require "repl.remote"
@@ -18,8 +19,7 @@ local KEYS = "lr(x) sets the learning rate, step(n) trains, save() saves, go() o
 local function all()
   local out = {}
   for _, entry in ipairs(sys.client_runs()) do
-    local fine, info = pcall(core.json_decode, entry.text or "{}")
-    info = fine and type(info) == "table" and info or {}
+    local info = json_file.decode(entry.text) or {}
     info.pid, info.silent = entry.pid, entry.text == nil
     out[#out + 1] = info
   end
@@ -58,14 +58,12 @@ end
 local function settings_of(folder)
   local text = sys.read(folder .. "/settings.json")
   if not text then return nil end
-  local fine, value = pcall(core.json_decode, text)
-  return fine and type(value) == "table" and value or {}
+  return json_file.decode(text) or {}
 end
 
 -- How a run that is not alive has ended.
 local function ended(folder)
-  local fine, result = pcall(core.json_decode, sys.read(folder .. "/result.json") or "{}")
-  local how = fine and type(result) == "table" and result.ended
+  local how = (json_file.read(folder .. "/result.json") or {}).ended
   if sys.kind(folder .. "/error.json") == "file" then return "an error has ended it" end
   return how and how ~= "interrupted" and "it is finished" or how and "it was stopped"
     or "it was killed, or its machine went down"

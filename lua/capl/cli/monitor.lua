@@ -6,6 +6,7 @@
 local core = ...
 
 local folder = require "report.folder"
+local json_file = require "json_file"
 local lines = require "cli.monitor_lines"
 local options = require "cli.options"
 local process = require "run.process"
@@ -54,10 +55,7 @@ end
 local function last_rows(path)
   local text = core.sys.kind(path) == "file" and core.sys.read(path, TAIL) or ""
   local rows = {}
-  for line in text:gmatch("[^\n]+") do
-    local fine, row = pcall(core.json_decode, line)
-    if fine and type(row) == "table" then table.insert(rows, 1, row) end
-  end
+  for _, row in ipairs(json_file.lines(text)) do table.insert(rows, 1, row) end
   return rows
 end
 
@@ -131,9 +129,8 @@ end
 -- ---- all runs that are going on in runs/ ----
 
 local function is_running(path)
-  local text = core.sys.kind(path .. "/settings.json") == "file" and core.sys.read(path .. "/settings.json")
-  local fine, settings = pcall(core.json_decode, text or "")
-  return fine and process.alive(value.at(settings, "process"))
+  local settings = core.sys.kind(path .. "/settings.json") == "file" and json_file.read(path .. "/settings.json")
+  return settings and process.alive(value.at(settings, "process"))
 end
 
 -- Adds those that have begun since the last time.

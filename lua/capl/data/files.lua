@@ -369,6 +369,15 @@ end
 function files.new(make)
   local made = {}
 
+  -- A source of a list or a database, whose images are labelled as the options say.
+  local function opened(op, path, box, o)
+    settle_labels(op, box, o, path)
+    print_widths(path, box, o.widths)
+    local source = make(box, o.charset and lazy_bad(box))
+    source.dir, source.place = path, "of " .. path
+    return source
+  end
+
   --- All PNG and JPEG files below a folder, sorted by path.
   -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text,
   --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and printed;
@@ -424,11 +433,7 @@ function files.new(make)
     local options = image_options("data.list", o)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
     local box = core.data.list_source(file, options)
-    settle_labels("data.list", box, o, file)
-    print_widths(file, box, o.widths)
-    local source = make(box, o.charset and lazy_bad(box))
-    source.dir, source.place = file, "of " .. file
-    return source
+    return opened("data.list", file, box, o)
   end
 
   --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
@@ -440,11 +445,7 @@ function files.new(make)
     local o = check.keys("data.lmdb", opts, image_keys)
     check.value("data.lmdb", {"path", "string"}, path)
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
-    settle_labels("data.lmdb", box, o, path)
-    print_widths(path, box, o.widths)
-    local source = make(box, o.charset and lazy_bad(box))
-    source.dir, source.place = path, "of " .. path
-    return source
+    return opened("data.lmdb", path, box, o)
   end
 
   --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a

@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local forward = require "forward"
 local lr_find = require "train.lr_find"
 
 local STEPS = 60 -- of a sweep
@@ -21,26 +20,13 @@ local SECONDS = 60 -- after which nothing more is guessed
 
 -- ---- steps at one rate ----
 
-local function step(ctx, batch)
-  local o = ctx.o
-  local loss = forward.loss(o, batch)
-  local value = loss:item()
-  if value == value and math.abs(value) < math.huge then
-    o.optimizer:backward(loss)
-    o.optimizer:apply()
-  end
-  o.optimizer:zero_grad()
-  core.step_end()
-  return value
-end
-
 -- First loss, and the mean of the last ones; infinite when the loss ran away.
 local function train_at(ctx, peaks, lr)
   local first, sum = nil, 0
   ctx.o.model:train()
   for k = 1, TRIED do
     lr_find.set_rates(ctx.o.optimizer, peaks, lr * math.min(1, 3 * k / TRIED))
-    local loss = step(ctx, ctx:batch())
+    local loss = lr_find.step(ctx.o, ctx:batch())
     first = first or loss
     if loss ~= loss or math.abs(loss) > 1e4 * (1 + math.abs(first)) then return first, math.huge end
     if k > TRIED - TAIL then sum = sum + loss / TAIL end

@@ -7,6 +7,7 @@ local core = ...
 
 local about = require "recipe.about"
 local contents = require "recipe.contents"
+local json_file = require "json_file"
 local manifest = require "recipe.manifest"
 local tokens = require "recipe.tokens"
 
@@ -20,9 +21,7 @@ local MOST_OUTPUT = 1048576 -- bytes of its last line
 -- What the child printed last, when it is an object.
 local function last_object(log)
   local text = core.sys.read(log, MOST_OUTPUT) or ""
-  local line = ("\n" .. text):match("\n({[^\n]*})%s*$")
-  local fine, found = pcall(core.json_decode, line or "")
-  return fine and type(found) == "table" and found or nil
+  return json_file.decode(("\n" .. text):match("\n({[^\n]*})%s*$"))
 end
 
 local function wait(process, seconds)
@@ -174,8 +173,8 @@ local function check_out(path)
   local kind = core.sys.kind(path)
   if kind == "folder" then core.fail(("--out: %s is a folder"):format(path)) end
   if not kind then return end
-  local fine, kept = pcall(core.json_decode, core.sys.read(path) or "")
-  if not fine or type(kept) ~= "table" or kept.written_by == nil or kept.recipe == nil then
+  local kept = json_file.read(path)
+  if not kept or kept.written_by == nil or kept.recipe == nil then
     core.fail(path .. " is there and is no manifest, so it is not replaced", "--out=FILE names another")
   end
 end

@@ -9,6 +9,7 @@ local about = require "recipe.about"
 local claim = require "recipe.claim"
 local facts = require "run.facts"
 local interval = require "meter.interval"
+local json_file = require "json_file"
 local manifest = require "recipe.manifest"
 local tokens = require "recipe.tokens"
 local trial = require "sweep.trial"
@@ -93,11 +94,6 @@ function proof.plan(job, a, words, o)
   return plan
 end
 
-local function read_object(path)
-  local fine, found = pcall(core.json_decode, core.sys.read(path) or "")
-  return fine and type(found) == "table" and found or {}
-end
-
 -- The last whole line that a run has printed, for the bar; it is a stranger's, so nothing that a terminal could obey is
 -- left.
 local function last_line(log)
@@ -122,9 +118,8 @@ end
 local function metrics_of(folder, result)
   local out = {}
   local last
-  for line in (core.sys.read(folder .. "/metrics.jsonl", 50000) or ""):gmatch("[^\n]+") do
-    local fine, row = pcall(core.json_decode, line)
-    if fine and type(row) == "table" and type(row.val_loss) == "number" then last = row.val_loss end
+  for _, row in ipairs(json_file.lines(core.sys.read(folder .. "/metrics.jsonl", 50000))) do
+    if type(row.val_loss) == "number" then last = row.val_loss end
   end
   out.loss = last
   for key, value in pairs(type(result.final) == "table" and result.final or {}) do
@@ -169,7 +164,8 @@ function proof.run(plan, seed, number, shown)
   local status = wait(process, log, title, shown)
   local seconds = core.clock() - began
   if status ~= 0 then failed(plan, title, status, log) end
-  local result, settings = read_object(folder .. "/result.json"), read_object(folder .. "/settings.json")
+  local result = json_file.read(folder .. "/result.json") or {}
+  local settings = json_file.read(folder .. "/settings.json") or {}
   local expected = type(result.expected) == "table" and result.expected or {}
   if expected.not_judged then
     core.fail("the claim is not about this run: it is " .. tostring(expected.not_judged), nil, "value")

@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local sync = require "dist.sync"
 local html = require "report.html"
 local machine = require "train.machine"
@@ -25,10 +26,8 @@ end
 
 -- What train.fit has written in this process; {} when there is nothing, or what an earlier start of this run left.
 local function read_result(path)
-  local fine, found = pcall(core.json_decode, core.sys.read(path) or "{}")
-  if not fine or type(found) ~= "table" then return {} end
-  if found.process and not process.same(found.process, process.this()) then return {} end
-  return found
+  local found = json_file.read(path) or {}
+  return (not found.process or process.same(found.process, process.this())) and found or {}
 end
 
 -- train.fit has written metrics; a custom training loop has not. Either way the counters are known only now.

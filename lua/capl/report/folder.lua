@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local process = require "run.process"
 local value = require "report.value"
 
@@ -22,9 +23,8 @@ local function read_object(r, name)
   local path = r.path .. "/" .. name
   if core.sys.kind(path) ~= "file" then return {} end
   local text, why = core.sys.read(path)
-  local fine, found = false, nil
-  if text then fine, found = pcall(core.json_decode, text) end
-  if fine and type(found) == "table" then
+  local found = json_file.decode(text)
+  if found then
     r.files[name] = true
     return found
   end
@@ -42,8 +42,8 @@ local function each_line(r, name, take)
   if r.brief and #text > END_BYTES then text = text:sub(-END_BYTES):gsub("^[^\n]*\n", "") end
   local bad, count = 0, 0
   for line in text:gmatch("[^\n]+") do
-    local fine, object = pcall(core.json_decode, line)
-    if fine and type(object) == "table" then take(object) else bad = bad + 1 end
+    local object = json_file.decode(line)
+    if object then take(object) else bad = bad + 1 end
     count = count + 1
     if count == MOST_LINES then break end
   end

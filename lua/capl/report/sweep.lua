@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local page = require "sweep.page"
 local value = require "report.value"
 
@@ -12,8 +13,8 @@ function sweep.is_one(path) return core.sys.kind(path .. "/sweep.json") == "file
 -- ---- reading ----
 
 local function read_plan(path)
-  local fine, plan = pcall(core.json_decode, core.sys.read(path .. "/sweep.json") or "")
-  if fine and type(plan) == "table" then return plan end
+  local plan = json_file.read(path .. "/sweep.json")
+  if plan then return plan end
   core.error{code = "format", message = path .. "/sweep.json holds no plan of a sweep",
     hint = "capl sweep writes it; start the sweep again"}
 end
@@ -21,9 +22,8 @@ end
 -- Lines of results.jsonl; one that was cut is left out.
 local function read_results(path)
   local out = {}
-  for line in (core.sys.read(path .. "/results.jsonl") or ""):gmatch("[^\n]+") do
-    local fine, result = pcall(core.json_decode, line)
-    if fine and value.number(result, "trial") then out[#out + 1] = result end
+  for _, result in ipairs(json_file.lines(core.sys.read(path .. "/results.jsonl"))) do
+    if value.number(result, "trial") then out[#out + 1] = result end
   end
   return out
 end

@@ -7,6 +7,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
+local json_file = require "json_file"
 local sync = require "dist.sync"
 local check = require "check"
 local loops = require "run.loops"
@@ -164,8 +165,7 @@ function Visit:serve()
 end
 
 local function sound_hello(text)
-  local fine, hello = pcall(core.json_decode, text)
-  if not fine or type(hello) ~= "table" then hello = {} end
+  local hello = json_file.decode(text) or {}
   hello.columns = type(hello.columns) == "number" and hello.columns or 0
   return hello
 end

@@ -8,6 +8,7 @@ local core, observer = ...
 local check = require "check"
 local csv = require "run.csv"
 local events = require "run.events"
+local json_file = require "json_file"
 local output = require "output"
 
 local Log = {}
@@ -140,12 +141,7 @@ end
 --- The lines in metrics.jsonl, as tables; without what cannot be read.
 function Log:read()
   self:flush()
-  local lines = {}
-  for text in (core.sys.kind(self.path) == "file" and core.sys.read(self.path) or ""):gmatch("[^\n]+") do
-    local fine, line = pcall(core.json_decode, text)
-    if fine and type(line) == "table" then lines[#lines + 1] = line end
-  end
-  return lines
+  return json_file.lines(core.sys.kind(self.path) == "file" and core.sys.read(self.path))
 end
 
 return {new = new}

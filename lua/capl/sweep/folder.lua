@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local process = require "run.process"
 local checkpoints = require "train.folder"
 
@@ -43,8 +44,7 @@ end
 
 --- One sweep at a time works in a folder. errs state: another one does
 function Folder:take()
-  local fine, other = pcall(core.json_decode, core.sys.read(self:file("sweep.lock")) or "")
-  local who = process.take(self.path, fine and other or nil)
+  local who = process.take(self.path, json_file.read(self:file("sweep.lock")))
   if who then
     core.error{code = "state", message = ("%s works on the sweep in %s"):format(who, self.path),
       hint = "after it has ended or was stopped, --resume continues it"}
@@ -88,9 +88,8 @@ end
 -- A line may have been cut by what ended the sweep; its trial then runs again.
 local function read_results(path)
   local out = {}
-  for line in (core.sys.read(path) or ""):gmatch("[^\n]+") do
-    local fine, result = pcall(core.json_decode, line)
-    local whole = fine and is_like(result, result_types, result_may_have)
+  for _, result in ipairs(json_file.lines(core.sys.read(path))) do
+    local whole = is_like(result, result_types, result_may_have)
     if whole and (result.status ~= "done" or type(result.value) == "number") then out[#out + 1] = result end
   end
   return out
@@ -100,8 +99,8 @@ end
 local function open(path)
   path = path:gsub("(.)/+$", "%1")
   local text = core.sys.read(path .. "/sweep.json")
-  local fine, plan = pcall(core.json_decode, text or "")
-  if not fine or not is_like(plan, plan_types) then
+  local plan = json_file.decode(text)
+  if not plan or not is_like(plan, plan_types) then
     core.error{code = "io", message = ("%s holds no sweep%s"):format(path, text and ": its sweep.json is damaged"
       or ""), hint = "it is a folder that capl sweep has made, such as runs/sweep-captcha"}
   end

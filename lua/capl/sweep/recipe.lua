@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local metric = require "sweep.metric"
 local options = require "cli.options"
 local execute = require("cli.execute").execute
@@ -96,9 +97,7 @@ end
 
 -- What `capl check --json` said.
 local function facts_of(log)
-  local line = ("\n" .. (core.sys.read(log) or "")):match("\n({[^\n]*})%s*$")
-  local fine, facts = pcall(core.json_decode, line or "")
-  return fine and type(facts) == "table" and facts or {}
+  return json_file.decode(("\n" .. (core.sys.read(log) or "")):match("\n({[^\n]*})%s*$")) or {}
 end
 
 --- Runs `capl check --json` of the recipe once for each list of words, side by side.

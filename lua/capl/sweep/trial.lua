@@ -3,6 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local metric = require "sweep.metric"
 local shell = require "shell"
 
@@ -60,15 +61,10 @@ local function error_of(job, status, row)
   if not row then return "no evaluation has the metric" end
 end
 
-local function read_object(path)
-  local fine, object = pcall(core.json_decode, core.sys.read(path) or "")
-  return fine and type(object) == "table" and object or {}
-end
-
 -- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like;
 -- its parameters; and how many images it learnt from.
 local function conditions(folder)
-  local facts = read_object(folder .. "/settings.json")
+  local facts = json_file.read(folder .. "/settings.json") or {}
   local machine, val = facts.machine or {}, facts.data and facts.data.val or {}
   local precision = facts.settings and facts.settings.precision and facts.settings.precision.value
   local parts = {machine.device, precision, machine.backend}
@@ -86,7 +82,7 @@ end
 --- The line of results.jsonl for a trial that ended.
 function trial.result(plan, job, status, seconds, peak)
   local row, point = metric.of_run(job.folder, plan.metric, plan.goal, plan.at == "last")
-  local result, settings = read_object(job.folder .. "/result.json"), {}
+  local result, settings = json_file.read(job.folder .. "/result.json") or {}, {}
   local mode, val_hash, parameters, train_images = conditions(job.folder)
   for i, key in ipairs(plan.keys) do settings[key] = job.entry.values[i] end
   row, point, peak = row or {}, point or {}, math.max(peak, result.peak_memory_bytes or 0)

@@ -7,6 +7,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local sync = require "dist.sync"
 local lines = require "train.lines"
 
@@ -100,8 +101,8 @@ function Log:poll()
   if not seen then return nil end
   if seen.why then return nil, "nothing changes: " .. seen.why end
   if seen.gone then return {} end
-  local ok, value = pcall(core.json_decode, seen.text)
-  if ok and type(value) == "table" and #value == 0 then return value end
+  local value = json_file.decode(seen.text)
+  if value and #value == 0 then return value end
   return nil, ("%s is no JSON object, so nothing changes"):format(self.override)
 end
 

@@ -2,6 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
+
 local lines = {}
 
 -- Lines that end with a newline; a killed machine may leave half of one.
@@ -17,10 +19,7 @@ function lines.read(path)
   local text = core.sys.kind(path) and core.sys.read(path)
   if not text then return nil end
   local out = {}
-  for _, line in ipairs(whole_lines(text)) do
-    local ok, value = pcall(core.json_decode, line)
-    if ok and type(value) == "table" then out[#out + 1] = value end
-  end
+  for _, line in ipairs(whole_lines(text)) do out[#out + 1] = json_file.decode(line) end
   return out
 end
 
@@ -41,8 +40,8 @@ end
 --- Drops the lines of steps after `step`, and lines that are no JSON.
 function lines.cut(path, step)
   filter(path, function(line)
-    local ok, value = pcall(core.json_decode, line)
-    return ok and type(value) == "table" and (tonumber(value.step) or 0) <= step
+    local value = json_file.decode(line)
+    return value and (tonumber(value.step) or 0) <= step
   end)
 end
 

@@ -83,7 +83,7 @@ local function settings_of(settings, optimizer, peaks, factor)
   return out
 end
 
--- A step, without ending it for those who count steps -> its loss.
+--- A step, without ending it for those who count steps -> its loss.
 local function step(o, batch)
   local loss = forward.loss(o, batch)
   local value = sync.mean(loss):item()
@@ -145,4 +145,4 @@ local function lr_find(opts)
   return result
 end
 
-return {find = lr_find, peaks_of = peaks_of, set_rates = set_rates, settings_of = settings_of}
+return {find = lr_find, step = step, peaks_of = peaks_of, set_rates = set_rates, settings_of = settings_of}

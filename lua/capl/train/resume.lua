@@ -6,6 +6,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local json_file = require "json_file"
 local sync = require "dist.sync"
 local process = require "run.process"
 local checkpoints = require "train.folder"
@@ -24,8 +25,8 @@ local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json
 local function settings_of(folder)
   local text = core.sys.read(folder .. "/settings.json")
   if not text then return nil end
-  local ok, value = pcall(core.json_decode, text)
-  if not ok or type(value) ~= "table" or type(value.settings) ~= "table" then
+  local value = json_file.decode(text)
+  if not value or type(value.settings) ~= "table" then
     core.fail(("%s/settings.json is damaged, so the settings of this run are unknown"):format(folder))
   end
   return value

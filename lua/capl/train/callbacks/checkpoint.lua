@@ -12,6 +12,7 @@ local check = require "check"
 local dist = require "dist"
 local exact = require "train.bit_exact"
 local folder = require "train.folder"
+local json_file = require "json_file"
 local learning_rates = require "train.learning_rates"
 local lines_of = require "train.lines"
 local loops = require "run.loops"
@@ -365,9 +366,8 @@ end
 
 -- Whether a run that was over also wrote its metrics: a kill may have come between its last checkpoint and those.
 local function has_result(run, saved)
-  local text = core.sys.read(run.resume_from.folder .. "/result.json")
-  local ok, result = pcall(core.json_decode, text or "")
-  return ok and type(result) == "table" and result.steps == saved.step and result.ended == saved.ended
+  local result = json_file.read(run.resume_from.folder .. "/result.json")
+  return result and result.steps == saved.step and result.ended == saved.ended
 end
 
 -- Goes on with a run whose steps are done, but not what comes behind them.
