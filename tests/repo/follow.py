@@ -120,7 +120,7 @@ def main():
         follow(copy, page)
     files = changed(copy)
     print(f"{len(files)} files: {' '.join(files)}")
-    if len(files) > int(options.get("files", 99)):
+    if "files" in options and len(files) > int(options["files"]):
         fail(f"more than {options['files']} files")
 
 

@@ -77,21 +77,26 @@ void data_push_owned(lua_State *L, capl_tensor **t)
   bind_push_tensor(L, given);
 }
 
-/* data.png_read(path[, channels]) -> (1,C,H,W) u8 */
-static int data_png_read(lua_State *L)
+typedef capl_status image_reader(const char *path, int channels, capl_image *image);
+
+static int read_image(lua_State *L, image_reader *read)
 {
   const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
   int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
   __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
   OWNED *t = NULL;
   void *data;
-  bind_check(L, capl_png_read(path, (int)channels, &image), NULL);
+  bind_check(L, read(path, (int)channels, &image), NULL);
   data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
   if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
   data_sent(L, t, data);
   data_push_owned(L, &t);
   return 1;
 }
+
+/* data.png_read(path[, channels]), data.image_read(…) -> (1,C,H,W) u8 of a PNG file; of a PNG or JPEG file */
+static int data_png_read(lua_State *L) { return read_image(L, capl_png_read); }
+static int data_image_read(lua_State *L) { return read_image(L, capl_image_read); }
 
 /* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
 static int data_png_write(lua_State *L)
@@ -455,6 +460,7 @@ void bind_open_data(lua_State *L)
                                     {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"png_read", data_png_read},
+                                       {"image_read", data_image_read},
                                        {"png_write", data_png_write},
                                        {"one_hot", data_one_hot},
                                        {"charset", data_charset},

@@ -293,30 +293,12 @@ static int scan_release(lua_State *L)
   return 0;
 }
 
-/* ---- single files ---------------------------------------------------------------------------- */
-
-/* data.image_read(path[, channels]) -> (1,C,H,W) u8 of a PNG or JPEG file */
-static int data_image_read(lua_State *L)
-{
-  const char *path = bind_check_path(L, 1, CAPL_MAY_READ);
-  int64_t channels = lua_isnoneornil(L, 2) ? 0 : bind_check_int(L, 2);
-  __attribute__((cleanup(capl_image_fini))) capl_image image = {0};
-  OWNED *t = NULL;
-  void *data;
-  bind_check(L, capl_image_read(path, (int)channels, &image), NULL);
-  data_new_images(L, CAPL_U8, 1, image.channels, image.height, image.width, &t, &data);
-  if (data) memcpy(data, image.pixels, (size_t)image.channels * (size_t)image.height * (size_t)image.width);
-  data_sent(L, t, data);
-  data_push_owned(L, &t);
-  return 1;
-}
-
 /* Adds functions to the table on top, and methods to sources. */
 void bind_open_files(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"folder_source", data_folder_source}, {"list_source", data_list_source},
                                        {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
-                                       {"image_read", data_image_read},       {"choose_widths", data_choose_widths},
+                                       {"choose_widths", data_choose_widths},
                                        {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels},
                                     {"label_error", source_label_error}, {"share", source_share},
