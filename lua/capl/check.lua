@@ -138,7 +138,7 @@ end
 
 local asked -- what check.list_of waits for: a function that takes a list, and ends the call that reads by it
 
---- The list of arguments that fn reads when it is called, without going on; nil where it reads none.
+--- The list of arguments that fn reads when it is called, without running further; nil where it reads none.
 function check.list_of(fn)
   local found
   local before = asked

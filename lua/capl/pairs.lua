@@ -2,9 +2,9 @@
 --
 -- For pairs and next LuaJIT has a loop of its own (ITERN) that walks by the place in the table, not by the key. Its
 -- compiler goes wrong there in two ways, both without an error, both in Debian 12's LuaJIT (2.1.0~beta3):
---  1. A loop that was given up for compiling goes on by keys, but a trace made before still takes what is in the slot
+--  1. A loop that was given up for compiling continues by keys, but a trace made before still takes what is in the slot
 --     for a place: the loop ends early. Any loop within a loop can come to that after some ten thousand rounds.
---  2. A trace that goes on into a compiled loop of pairs takes the instruction behind that loop for where it
+--  2. A trace that continues into a compiled loop of pairs takes the instruction behind that loop for where it
 --     stops itself. When it stops there, as it does for a stack that has to grow, the loop is skipped: recursion meets
 --     a table without keys.
 -- Later versions have mended these, and another way to lose a key only in 2026. A loop over a function that is not

@@ -12,7 +12,7 @@ lock.HINT = 'choose on a loader with role = "val"; read the test loader once, at
   'were chosen'
 
 local opened = setmetatable({}, {__mode = "k"}) -- source -> {step =, weights =}
-local evaluating = false -- a whole evaluation goes on: it asks for itself, and knows the weights
+local evaluating = false -- a whole evaluation is running: it asks for itself, and knows the weights
 
 local function steps_made() return observer.optimizer_steps end
 

@@ -133,7 +133,7 @@ end
 -- in   scores (N, T, K): logits or log probabilities, batch first
 -- out  for each sample a list of up to n texts as of text.ctc_greedy, the best one first, never less probable than
 --      greedy's
--- opts as of text.ctc_greedy; width = 16 (texts kept at each step), top = 0 (classes each goes on with, 0 = all), n = 1
+-- opts as of text.ctc_greedy; width = 16 (texts kept at each step), top = 0 (classes that extend each, 0 = all), n = 1
 -- errs value: as text.ctc_greedy
 -- paper A. Graves, N. Jaitly: Towards end-to-end speech recognition with recurrent neural networks, 2014
 -- eg   #capl.text.ctc_beam(capl.tensor{{{9, 0, 0}, {0, 0, 9}}}, {charset = "ab", n = 2})[1]  --> 2

@@ -163,7 +163,7 @@ def stops_together():
     status, out, err = finish(process, 30)
     files = os.listdir("runs/r/checkpoints")
     check(status == 130 and len(files) == 1, "both ranks save and stop when one is asked", f"{status} {files}\n{out}\n{err}")
-    check(out.count("r.lua --ranks=2 --resume goes on from it") == 1, "and say how to go on, on as many ranks", out)
+    check(out.count("r.lua --ranks=2 --resume resumes from it") == 1, "and say how to go on, on as many ranks", out)
     settings = json.load(open("runs/r/settings.json", encoding="utf-8"))
     check("r.lua --ranks=2 --steps=4000" in settings["command"], "the run's command has its ranks", settings["command"])
     step = int(re.search(r"step-(\d+)", files[0]).group(1))

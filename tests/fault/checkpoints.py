@@ -117,7 +117,7 @@ def deleted_data():
     wait_for(FOLDER, lambda names: "settings.json" in names)
     os.rename("images", "elsewhere")
     status, out = finish(child)
-    check(status == 1 and "the last checkpoint is" in out and "--resume goes on from it" in out,
+    check(status == 1 and "the last checkpoint is" in out and "--resume resumes from it" in out,
           "a deleted data set ends the run, and all its steps are saved", out)
     status, out = capl("--resume", recipe="resume.lua")
     check(status == 1 and "images" in out, "the run does not go on without it", out)

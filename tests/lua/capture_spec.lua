@@ -1,5 +1,5 @@
 -- capl.capture: what it watches and refuses, what it replays, and that captured steps equal plain ones bit for bit.
--- On a device that records (CAPL_DEVICE=cuda, also the stand-in of tests/cuda) the same tests replay graphs.
+-- On a device that records (CAPL_DEVICE=cuda, also the fake runtime of tests/cuda) the same tests replay graphs.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"

@@ -1,5 +1,5 @@
 -- train.fit: steps that run out of memory, in halves or with an error that says what would fit; captured steps; losses
--- that are read later. Run on the CPU with a memory limit, and on a GPU or its stand-in.
+-- that are read later. Run on the CPU with a memory limit, and on a GPU or the fake runtime.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -128,7 +128,7 @@ describe("a batch that does not fit", function()
 end)
 
 describe("a card without memory left", function()
-  -- Runs Lua in the program on a card of so many bytes (the stand-in of tests/cuda only). -> output
+  -- Runs Lua in the program on a card of so many bytes (the fake runtime of tests/cuda only). -> output
   local function run(bytes, code)
     local pipe = assert(io.popen(("CAPL_SHIM_MEMORY=%d %s -e '%s' 2>&1"):format(bytes, os.getenv("CAPL_BIN"), code)))
     local out = pipe:read("*a")

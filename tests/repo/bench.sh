@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# scripts/bench data: ratios of what it is reported, a peer that is not installed, the record as JSON; with stand-ins for both sides.
+# scripts/bench data: ratios of what it is given, a peer that is not installed, the record as JSON; with fakes of both sides.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/../.."

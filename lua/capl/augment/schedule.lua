@@ -178,7 +178,7 @@ function Schedule:handed_out()
   if now > 1 then print_line(("step %d: %s begins"):format(step - 1, show.title(self.stages[now]))) end
 end
 
---- Called by the loader when it goes on from a state: what has begun before is no news.
+--- Called by the loader when it resumes from a state: stages that began before are not reported again.
 function Schedule:resumed()
   local step, since = self.box:step(), self.box:since()
   self.current, self.begun = self.box:stage_at(step).stage, {}

@@ -51,7 +51,7 @@ local function listen(run, o)
       seen.counters = core.counters()
       if o.ops then core.sys.profile.start() end
     end
-    -- in the device's own time: a GPU still works when the host goes on
+    -- in the device's own time: a GPU still works when the host continues
     if nth >= 0 and nth % length == 0 then core.mark(nth / length) end
     if nth > 0 then seen.images = seen.images + run.step_images * sync.size() end
     run.step_images = 0

@@ -26,8 +26,8 @@ local function join_ranks(run, words)
   require("run.preflight").listen(run)
 end
 
--- A GPU's driver is opened before the walls stand, behind which it may start no program, and its libraries are loaded
--- from wherever they lie. Errors of the device are reported where the settings are read.
+-- A GPU's driver is opened before the sandbox starts, inside which it may start no program, and its libraries are
+-- loaded from wherever they lie. Errors of the device are reported where the settings are read.
 local function open_driver(words)
   if dist.size() > 1 then return end
   local name = named_device(words)

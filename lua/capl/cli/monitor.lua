@@ -126,7 +126,7 @@ function Run:look()
   return out
 end
 
--- ---- all runs that are going on in runs/ ----
+-- ---- all running runs in runs/ ----
 
 local function is_running(path)
   local settings = core.sys.kind(path .. "/settings.json") == "file" and json_file.read(path .. "/settings.json")
@@ -187,7 +187,7 @@ local function show(o, seen, former)
   return #list
 end
 
--- What there is to see now: of one run, or of all that are going on.
+-- What there is to see now: of one run, or of all that are running.
 local function look(gpus, machine, run, runs)
   local seen = {time = core.sys.date(), machine = machine:sample(), run = run and run:look()}
   seen.machine.cpu, seen.machine.rss = nil, nil -- of capl monitor itself

@@ -27,7 +27,7 @@ local function choose_output(words)
   end
 end
 
--- What `capl attach` gives a visitor.
+-- What `capl attach` gives a client.
 local function prompt()
   return {repl = require "repl", strict = require "repl.strict", frames = require "repl.frames",
     scope = require "repl.scope", term = require "repl.term"}

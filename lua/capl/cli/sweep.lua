@@ -253,7 +253,7 @@ local function begin(job, o, grids, args)
   return sweep.new(plan, folder):run()
 end
 
--- ---- going on ----
+-- ---- resume ----
 
 local function without_failed(folder)
   local kept = {}

@@ -275,7 +275,7 @@ function Loader:measure(times) return self.box:measure(times or 100) end
 --- List of {id, message} of the unreadable samples in the batches so far, or in the one that failed.
 function Loader:bad() return self.box:bad() end
 --- {seed, epoch, position}, with a schedule its state too: where it stands; set_state continues there. position:
--- samples that all ranks have been given, so that another number of ranks with the same batch of all goes on with the
+-- samples that all ranks have been given, so that another number of ranks with the same batch of all continues with the
 -- same steps.
 function Loader:state()
   local state = self.box:state()
@@ -375,8 +375,8 @@ function Loader:report()
 end
 
 --- Iterates over one epoch. number: 1, 2, …; the same number gives the same batches again. Right after loader:set_state
--- the state's epoch goes on where it was.
--- errs value: test images that were read before and training has gone on since: they would choose the weights
+-- the state's epoch continues at its position.
+-- errs value: test images that were read before and training has continued since: they would choose the weights
 function Loader:epoch(number)
   check.value("loader:epoch", {"its number", "number"}, number)
   if self.role == "test" then lock.epoch(self) end

@@ -23,9 +23,9 @@ function loader_log.path(loader)
   observer:print(("%s data: %s"):format(loader.role, path))
 end
 
--- ---- going on ----
+-- ---- resume ----
 
---- Says so when a loader goes on in steps of another size than it was saved in: of another batch or number of ranks.
+--- Reports when a loader resumes with another step size than it was saved with: of another batch or number of ranks.
 function loader_log.resumed(loader)
   local at, round, all = loader:state().position, loader.batch * loader:ranks(), loader:all_samples()
   if loader.source.widths or at % round == 0 or at >= all then return end

@@ -1,8 +1,8 @@
--- agree.lua: what ranks decide alike at the end of a step: whether to stop, and what time it is.
+-- agree.lua: what all ranks decide at the end of a step: whether to stop, and the time.
 --
--- Votes cost one short exchange through the star, so they are not cast at every step: rank 0 names the step of the next
--- one, by its own clock about a quarter of a second away, in the answer that all ranks get. Between two exchanges the
--- last decisions hold, the same on every rank: whoever decides by them decides as all others do.
+-- A decision costs one short exchange over the control channel, so it is not taken at every step: rank 0 names the step
+-- of the next one, by its own clock about a quarter of a second away, in the answer that all ranks get. Between two
+-- exchanges the last decisions hold, the same on every rank: whoever decides by them decides as all others do.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -14,13 +14,13 @@ local GROWTH = 4 -- from one gap to the next: the first steps are no measure of 
 
 local agree = {}
 
--- How the votes of all ranks become one decision. all: list of votes by rank, false where a rank has cast none.
+-- One decision from the requests of all ranks. all: list of requests by rank, false where a rank has none.
 local rules = {}
 
 --- The first that is there, in order of ranks.
 function rules.first(all)
-  for _, vote in ipairs(all) do
-    if vote then return vote end
+  for _, request in ipairs(all) do
+    if request then return request end
   end
 end
 
@@ -58,19 +58,19 @@ local function decide(texts)
   for i, text in ipairs(texts) do cast[i] = core.json_decode(text) end
   for key, rule in pairs(votes_known) do
     local all = {}
-    for i, votes in ipairs(cast) do all[i] = votes[key] or false end
+    for i, requests in ipairs(cast) do all[i] = requests[key] or false end
     decisions[key] = rules[rule](all)
   end
   return decisions, cast[1].gap
 end
 
-local function exchange(self, votes)
+local function exchange(self, requests)
   local mine, now = {}, self.clock()
-  for key, vote in pairs(votes) do
+  for key, request in pairs(requests) do
     if not votes_known[key] then
-      check.fail("agree.step", ("there is no vote '%s'"):format(key), "give stop")
+      check.fail("agree.step", ("there is no request '%s'"):format(key), "give stop")
     end
-    mine[key] = vote
+    mine[key] = request
   end
   mine.seconds = now
   if self.world.rank == 0 then mine.gap = next_gap(self, now) end
@@ -79,14 +79,14 @@ local function exchange(self, votes)
   if self.world.rank == 0 then self.last = now end
 end
 
---- The end of a step, on every rank. votes: {stop = signal}, or a function that gives them, called only when they are
--- asked for.
---- -> {stop, seconds} as all ranks have agreed on last; whether that was just now
-function Agreement:step(votes)
+--- The end of a step, on every rank. requests: {stop = signal}, or a function that gives them, called only when they
+-- are asked for.
+--- -> {stop, seconds} of the last exchange; whether that was just now
+function Agreement:step(requests)
   self.steps = self.steps + 1
   if self.steps < self.due then return self.decisions, false end
-  if type(votes) == "function" then votes = votes() end
-  exchange(self, votes or {})
+  if type(requests) == "function" then requests = requests() end
+  exchange(self, requests or {})
   return self.decisions, true
 end
 
@@ -95,9 +95,9 @@ end
 local ours
 
 --- The same for the world of this process; the watchdog learns the number of the step that begins.
-function agree.step(votes)
+function agree.step(requests)
   if not ours then ours = agree.new(require("dist").world(), core.clock) end
-  local decisions, fresh = ours:step(votes)
+  local decisions, fresh = ours:step(requests)
   core.dist.step(ours.steps + (agree.before or 0) + 1)
   return decisions, fresh
 end

@@ -4,7 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local function itself(_, t) return t end
 
--- What an exchange gives that goes on beside other work.
+-- What an asynchronous exchange returns.
 local function given(_, t, opts)
   if not (opts and opts.async) then return t end
   return {wait = function() return t end, done = function() return true end}

@@ -2,7 +2,7 @@
 --
 -- Whoever decides by a clock or a signal asks here. Alone, that is this process's own. Among several ranks it is rank
 -- 0's clock as of the last exchange (dist/agree.lua: at most four times a second, at the end of a step), and a stop
--- that all have agreed on: ranks that decided by their own would part company, and wait for each other for ever.
+-- that all ranks make at the same step: ranks that decided alone would wait for each other for ever.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -40,7 +40,7 @@ function sync.mean(x)
     return world:all_reduce(x:detach():to("f32"):reshape(1) * 1, {op = "mean"}):reshape(1):sum() end)
 end
 
---- Seconds, the same on every rank; they go on from step to step.
+--- Seconds, the same on every rank; they advance from step to step.
 function sync.clock()
   local world = sync.world()
   if not world then return core.clock() end
@@ -80,7 +80,7 @@ end
 function sync.is_main() return require("dist").world().is_main end
 
 --- From here on this rank ends, and waits for no other: an error, or a signal that came between what all do together.
--- unless_all: not where all have agreed to stop, and do so together
+-- unless_all: not where all ranks stop together
 function sync.part(unless_all) parted = parted or not (unless_all and stop) end
 
 --- What fn gives on rank 0, on every rank; a text or what else JSON holds.
@@ -117,7 +117,7 @@ local function asked(hold)
   return core.sys.hold(hold)
 end
 
-local function votes()
+local function requests()
   local _, signal = asked(sync.holding or 0)
   return {stop = signal, visit = observer.wants_visit and observer.wants_visit()}
 end
@@ -132,7 +132,7 @@ function sync.met() return sync.has_met end
 function sync.step()
   if not sync.world() then return end
   local decisions
-  decisions, sync.has_met = require("dist.agree").step(votes)
+  decisions, sync.has_met = require("dist.agree").step(requests)
   if sync.has_met then seconds, stop, visit = decisions.seconds, stop or decisions.stop, decisions.visit end
 end
 
@@ -143,7 +143,7 @@ local function take_stop(hold)
 end
 
 --- Whether the run should stop, between two steps; signals wait for so many seconds more, 0: they come at once again.
--- In a world that is so when all have agreed on it.
+-- With several ranks: once all have exchanged it.
 function sync.hold(hold)
   if not sync.world() then return asked(hold) end
   sync.holding = hold

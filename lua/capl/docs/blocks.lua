@@ -35,7 +35,7 @@ local function names_of(lines, at)
   local left = line:match("^%s*([%w_., ]+)%s=%s") or line:match("^%s*local ([%w_, ]+)%s=%s")
   if left then add_words(names, left:gsub("^local ", ""), "%f[%w_]([%w_]+)%f[^%w_.]") end
   if line:match("^%s*for .* in ") then add_loop(names, lines, at) end
-  local nextline = lines[at + 1] or "" -- a list that goes on
+  local nextline = lines[at + 1] or "" -- a continued list
   left = left and nextline:match("^([%w_., ]+,[%w_., ]+)%s=%s")
   if left then add_words(names, left, "%f[%w_]([%w_]+)%f[^%w_.]") end
   return names

@@ -1,4 +1,4 @@
--- run_gap.lua: metrics on the val images: learning by heart, standing still, an early stop that came early.
+-- run_gap.lua: metrics on the val images: overfitting, no progress, an early stop that came early.
 -- SPDX-License-Identifier: Apache-2.0
 local value = require "report.value"
 

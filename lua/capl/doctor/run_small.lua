@@ -1,4 +1,4 @@
--- run_small.lua: few images that are learnt by heart: training texts read far better than others, as their loss shows.
+-- run_small.lua: overfitting on few images: training texts are read far better than others, as their loss shows.
 -- SPDX-License-Identifier: Apache-2.0
 local value = require "report.value"
 

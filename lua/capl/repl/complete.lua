@@ -50,7 +50,7 @@ local function scan(text)
   return open
 end
 
--- ---- ways to go on ----
+-- ---- candidates ----
 
 local function common_start(list)
   local start = list[1]

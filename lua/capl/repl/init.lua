@@ -13,7 +13,7 @@ local term = require "repl.term"
 
 local repl = {}
 
--- the prompt itself, and no visitor of a run
+-- the prompt itself, and no client of a run
 if getmetatable(observer) ~= Run then environment.read(Run.of(observer)) end
 
 local SLOW = 0.5 -- seconds from which on a line's time is printed
@@ -130,7 +130,7 @@ function repl.run(fn)
 end
 
 --- What TAB does behind text, all of the statement up to the cursor: text to insert (may be ""), and a list to show
--- when there are several ways to go on.
+-- when there are several candidates.
 function repl.complete(text)
   session.begin(globals.open)
   return require("repl.complete").text(text)

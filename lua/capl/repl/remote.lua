@@ -43,7 +43,7 @@ function remote.complete(text)
   return answer.insert or "", answer.list
 end
 
---- Lets the run go on.
+--- Resumes the run.
 function remote.leave()
   if goodbye then return end
   sys.client_send("q", "")

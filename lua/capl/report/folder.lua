@@ -52,7 +52,7 @@ end
 
 -- ---- metrics ----
 
--- A run that went on from a checkpoint does steps again: the later line counts.
+-- A resumed run repeats steps: the later line counts.
 local function drop_from(list, step)
   while list[1] and list[#list].step >= step do list[#list] = nil end
 end
@@ -116,7 +116,7 @@ end
 local function state_of(r)
   if is_running(r) then return "running" end
   local ended, steps = value.text(r.result, "ended"), value.number(r.result, "steps")
-  local is_old = steps and r.step > steps -- the run went on behind this result
+  local is_old = steps and r.step > steps -- the run was resumed after this result
   if r.error then return "failed", "it ended with an error" end
   if ended and not is_old then
     return ended == "interrupted" and "stopped" or "finished", sentences[ended] or ended:gsub("_", " ")

@@ -1,8 +1,8 @@
--- attach.lua: `capl attach`: lets a person into a run between two of its steps: a prompt inside it, then it goes on.
+-- attach.lua: `capl attach`: opens a prompt inside a run between two of its steps; then the run continues.
 --
 -- A run is held at a point between two steps (of train.fit, of a loop with train.Checkpoint, else behind opt:step).
 -- Lines of the client run here. What all ranks have to do (train on, another rate, save) is an order: the line waits as
--- a coroutine, the order is carried out by every rank at the same step, and the line goes on with what came of it. Time
+-- a coroutine, the order is carried out by every rank at the same step, and the line continues with the result. Time
 -- for which a run is held does not count.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
@@ -94,7 +94,7 @@ function Visit:fail(err)
   self:done(text)
 end
 
--- Lets the line go on. -> an order, when it ends in one
+-- Resumes the line. -> an order, when it ends in one
 function Visit:resume(...)
   local ok, fine, result = self:with_terminal(coroutine.resume, self.line, ...)
   if not ok then return self:done(fine) end
@@ -283,7 +283,7 @@ local function own_point(run)
   if attach.point(loops.own(run)) and sync.hold(0) then sys.stop() end
 end
 
---- What those hear who ask which runs there are.
+--- The answer to clients that ask which runs there are.
 function attach.describe(run, recipe)
   if not sys.attach_describe then return end
   sys.attach_describe(core.json_encode{recipe = recipe or run.recipe, folder = run.path, started = sys.date(),

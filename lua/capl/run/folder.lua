@@ -35,7 +35,7 @@ local function make(name, given)
   if not made then core.error{code = "io", message = why} end
   local base = given or "runs/" .. name
   local path = given or new_folder(base)
-  core.sys.lock(path) -- nobody else goes on with it while this process lives
+  core.sys.lock(path) -- nobody else resumes it while this process lives
   return {path = path, base = base, given = given ~= nil}
 end
 

@@ -47,7 +47,7 @@ local Run = setmetatable({}, {__index = Observer})
 for key, value in pairs(defaults) do Run[key] = value end
 Run.__index = Run
 
--- Makes an observer a run; whoever listens to it goes on.
+-- Makes an observer a run; its listeners stay.
 local function become_run(self)
   self.args = {} -- --key=value words for capl.params
   self.settings = {} -- list of {key =, value =, origin =, why =, read =}

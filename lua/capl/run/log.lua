@@ -1,7 +1,7 @@
 -- log.lua: the lines of a run: metrics.jsonl, metrics.csv and a TensorBoard file, written together and cut together.
 --
 -- Lines wait in memory for a second at most and are then appended whole, so that a killed run leaves files that can be
--- read. A run that goes on from a checkpoint cuts what came after it: the files are those of a run never killed.
+-- read. A resumed run cuts what came after its checkpoint: the files are those of a run that was never killed.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -114,7 +114,7 @@ end
 --- The end of the last step's lines; more may follow.
 function Log:close() self:flush() end
 
--- ---- going on ----
+-- ---- resume ----
 
 --- The length of the files, for a checkpoint.
 function Log:state()

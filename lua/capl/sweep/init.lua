@@ -1,7 +1,7 @@
 -- sweep: many runs of one recipe with other settings, side by side, and which of them is best on the val images.
 --
 -- A plan (what is tried, chosen by what, run how) makes rungs of entries; each entry is one trial, a run like any
--- other. Successive halving has several rungs: all begin with a small budget, the best go on with more of it.
+-- other. Successive halving has several rungs: all begin with a small budget, the best continue with more of it.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -53,7 +53,7 @@ function Sweep:look()
   for _, child in pairs(self.pool.running) do self:check_metric(child.job.folder) end
 end
 
--- A trial that was stopped goes on from its last checkpoint, and so does one of the next rung with --carry.
+-- A stopped trial resumes from its last checkpoint, and so does one of the next rung with --carry.
 function Sweep:start(slot, entry)
   local name = ("trial-%03d"):format(entry.trial)
   if #self.plan.rungs > 1 and not self.plan.carry then name = ("%s-rung-%d"):format(name, entry.rung) end
@@ -70,7 +70,7 @@ local function bar(self, total)
     left and ("  left about %s"):format(require("run.progress").duration(left)) or ""):sub(1, core.sys.columns() - 1))
 end
 
--- What cannot go on (its recipe saves no state, a file is damaged) begins anew, once.
+-- A trial that cannot resume (its recipe saves no state, a file is damaged) restarts, once.
 function Sweep:begins_anew(job, status)
   if not job.resumed or status == 0 then return false end
   say(("trial %3d  was not resumed from its checkpoint and starts again: %s"):format(job.entry.trial,
@@ -209,7 +209,7 @@ function Sweep:report()
   say(("best: trial %d, %s %s, in %s"):format(best.trial, self.plan.metric, show.value(self.plan.metric, best.value),
     best.folder))
   if self.plan.carry then
-    say("note: trials went on from rung to rung; trained in one go, as below, the best one gives other metrics")
+    say("note: trials were resumed at each rung; trained in one run, as below, the best one gives other metrics")
   end
   say(("next: %s"):format(best.command))
   return 0

@@ -27,7 +27,7 @@ function trial.command(plan, words)
   return plan.threads ~= core.sys.threads() and ("CAPL_THREADS=%d %s"):format(plan.threads, text) or text
 end
 
---- What Pool:start takes. resumed: the folder holds a checkpoint to go on from
+--- What Pool:start takes. resumed: the folder holds a checkpoint to resume from
 function trial.job(plan, entry, folder, resumed)
   local recipe = plan.word or plan.recipe -- all trials run the same text
   local args = {recipe, resumed and "--resume=" .. folder or nil}

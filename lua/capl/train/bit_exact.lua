@@ -89,7 +89,7 @@ end
 
 local function ranks_text(n) return n == 1 and "1 rank" or ("%d ranks"):format(n) end
 
---- "1 rank, was 2" for a run that goes on with another number of ranks; nil otherwise.
+--- "1 rank, was 2" for a run that is resumed with another number of ranks; nil otherwise.
 function exact.moved(was, is)
   local before, now = was.ranks or 1, is.ranks or 1
   if before == now then return nil end

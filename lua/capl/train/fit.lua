@@ -104,7 +104,7 @@ end
 function Fit:evaluate()
   local run = self.run
   local started = sync.now()
-  self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it goes on
+  self.pending = true -- until it is done: a run that is stopped meanwhile begins with it when it is resumed
   self.callbacks:notify("before_evaluation")
   if sync.meet() then core.sys.stop() end
   local meter = self:read(self.o.val, true)

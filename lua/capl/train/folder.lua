@@ -24,7 +24,7 @@ function folder.steps(path)
   return out
 end
 
---- Whether a run has left a state to go on from.
+--- Whether a run has left a state to resume from.
 function folder.any(run_folder) return #folder.steps(folder.of(run_folder)) > 0 end
 
 --- Makes the folder, and takes away what a run that was killed while it saved has left half-written.

@@ -1,4 +1,4 @@
--- lines.lua: files of lines that a run writes while it goes: cut back to the step that it goes on from.
+-- lines.lua: files of lines that a run writes while it goes: cut back to the step that it resumes from.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

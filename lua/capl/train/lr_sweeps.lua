@@ -24,7 +24,7 @@ function Sweeps:begin(model, optimizer)
   self.saved = model and snapshot.take{model = model, optimizer = optimizer}
 end
 
---- Puts weights, statistics and optimizer back to what they were then; random numbers go on.
+--- Puts weights, statistics and optimizer back to what they were then; random numbers continue.
 function Sweeps:rewind()
   if not self.saved then return end
   local seed, streams = core.rng()

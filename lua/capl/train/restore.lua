@@ -1,4 +1,4 @@
--- restore.lua: reads the checkpoint that a run goes on from, and puts the state of its objects back.
+-- restore.lua: reads the checkpoint that a run resumes from, and puts the state of its objects back.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,4 +1,4 @@
--- resume.lua: --resume: which run goes on, with which of its settings, and what has changed since.
+-- resume.lua: --resume: which run is resumed, with which of its settings, and what has changed since.
 --
 -- A run is what its folder says: settings.json holds the settings, checkpoints/ the state. train.fit and
 -- train.Checkpoint take the state; a recipe that uses neither cannot be resumed, which is an error before its first
@@ -171,7 +171,7 @@ function resume.is_longer(run)
   return false
 end
 
---- Takes the state to go on from, once. -> {folder =, file =} or nil: this run begins anew.
+--- Takes the state to resume from, once. -> {folder =, file =} or nil: this run begins anew.
 function resume.take(run)
   if not run.resume_from then return nil end
   run.resume_taken = true

@@ -100,7 +100,7 @@ end
 
 -- ---- capture ----
 
--- The step as it is to be called. "auto" captures where the device can, and goes on as it is where the step cannot.
+-- The step as it is to be called. "auto" captures where the device can, and stays eager where the step cannot.
 function Step:make()
   local o = self.o
   if o.shards then return sharded(o) end

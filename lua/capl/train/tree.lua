@@ -2,7 +2,7 @@
 --
 -- A tree is a table with text keys or a list, of such tables and of numbers, texts, booleans and tensors. What JSON
 -- cannot say is an object with one key that begins with "$": {"$tensor": NAME}, {"$number": "nan" | "inf" | "-inf"},
--- {"$hex": bytes of a text that is no UTF-8}; a key of one's own that begins with "$" gets another one.
+-- {"$hex": bytes of a text that is no UTF-8}; a user's key that begins with "$" gets another one.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

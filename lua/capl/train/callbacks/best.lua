@@ -80,7 +80,7 @@ local function new(fit)
   return self
 end
 
--- Copies, not handles: the weights go on changing.
+-- Copies, not handles: the weights keep changing.
 local function copy_of(weights, into)
   return core.no_grad(function()
     local out = into or {}

@@ -1,5 +1,5 @@
 -- checkpoint.lua: train.Checkpoint and the key checkpoint of train.fit: saves all state of a run while it goes, at its
--- end and when it is asked to end; goes on from it to the bit.
+-- end and when it is asked to end; bit-exact resume.
 --
 -- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given;
 -- beside them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua; what is read and put
@@ -190,7 +190,7 @@ end
 
 function Checkpoint:how_to_resume()
   local run = self.run
-  return run.recipe and run:command{"--resume"} .. " goes on from it" or "ck:resume goes on from it"
+  return run.recipe and run:command{"--resume"} .. " resumes from it" or "ck:resume resumes from it"
 end
 
 --- A sentence about the newest checkpoint there is.
@@ -259,7 +259,7 @@ function Checkpoint:finish(ended)
   self:try_save(ended or "steps")
 end
 
--- ---- going on ----
+-- ---- resume ----
 
 --- Puts the state of a saved tree back; see Checkpoint:resume.
 function Checkpoint:load(saved, file)
@@ -345,7 +345,7 @@ function Callback:lines()
   return out
 end
 
--- ---- the key: going on ----
+-- ---- the key: resume ----
 
 local lengths = {"steps", "epochs", "samples", "max_time"}
 local complete = {steps = true, max_time = true}

@@ -29,7 +29,7 @@ local function new(fit)
   return setmetatable({fit = fit, key = key, counter = counter, before = {looks = 0, clipped = 0}}, Clip)
 end
 
--- Of this process and of the run that it goes on with: steps that were looked at.
+-- Of this process and of the run that it resumes: steps that were looked at.
 local function looks(self) return self.before.looks + self.fit.optimizer.clip_looks end
 
 -- How many of them were too long. Known on the device alone.

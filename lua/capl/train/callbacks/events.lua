@@ -1,4 +1,4 @@
--- events.lua: what changes on the way, as lines of metrics.jsonl: going on from a checkpoint, a stage that begins, an
+-- events.lua: what changes on the way, as lines of metrics.jsonl: a resume from a checkpoint, a stage that begins, an
 -- early end.
 -- SPDX-License-Identifier: Apache-2.0
 local Events = {}

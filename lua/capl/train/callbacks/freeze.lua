@@ -123,7 +123,7 @@ local function names_text(entry)
   return type(entry.names) == "string" and entry.names or table.concat(entry.names, ", ")
 end
 
--- What held in the last step of a run that goes on is let go before the next one, as it was in that run.
+-- What was frozen in the last step of a resumed run is unfrozen before the next one, as it was in that run.
 function Callback:begin()
   for _, entry in ipairs(self.fit.o.freeze) do
     if holds(self.fit, entry, math.max(self.fit.step - 1, 0)) then

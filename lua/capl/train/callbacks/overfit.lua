@@ -1,4 +1,4 @@
--- overfit.lua: the key overfit of train.fit: can the model learn a few samples by heart? If not, more of them will not
+-- overfit.lua: the key overfit of train.fit: can the model overfit a few samples? If not, more of them will not
 -- help.
 --
 -- The same samples in every epoch and in every evaluation, as they are: no augmentation, no shuffling. The run ends

@@ -118,7 +118,7 @@ function Record:close()
   if self.lines then self.lines:close() end
 end
 
--- ---- going on ----
+-- ---- resume ----
 
 --- What the files hold, for a checkpoint.
 function Record:state() return {log = self.on and self:log():state() or nil, last = self.last, main = self.main} end

@@ -215,7 +215,7 @@ local function wanted(run, o)
   return o.init_from
 end
 
--- Before any other part is made: averages begin with these weights. A run that goes on has its own.
+-- Before any other part is made: averages begin with these weights. A resumed run has its own.
 local function new(fit)
   local run = fit.run
   local from = wanted(run, fit.o)
