@@ -25,7 +25,7 @@ end
 
 local tokens = module("recipe/tokens", {})
 local check = module("check", {homes = {of = function() return nil end}})
-local claim = module("recipe/claim", {check = check,
+local claim = module("recipe/claim", {check = check, sorted_keys = module("sorted_keys", {}),
   devices = {chosen = function() return {"cpu", "cuda"} end}, ["meter.interval"] = module("meter/interval", {})})
 local about = {split = function(path) return (path:match("^(.*)/") or "."), (path:match("[^/]+$")) end}
 local manifest = module("recipe/manifest", {["recipe.claim"] = claim, ["recipe.about"] = about})

@@ -9,6 +9,7 @@ local about = require "recipe.about"
 local claim = require "recipe.claim"
 local options = require "cli.options"
 local proof = require "recipe.proof"
+local sorted_keys = require "sorted_keys"
 
 local spec = {
   {name = "seeds", type = "number", from = 1, to = 1000, default = 1, doc = "number of runs, with consecutive seeds"},
@@ -63,9 +64,7 @@ end
 -- The settings a claim is about, as words, where they are not said already.
 local function with_given(c, words)
   local out, said = {unpack(words)}, named(words)
-  local keys = {}
-  for key in pairs(c and c.given or {}) do keys[#keys + 1] = key end
-  table.sort(keys)
+  local keys = sorted_keys(c and c.given)
   for _, key in ipairs(keys) do
     if said[key] == nil then out[#out + 1] = ("--%s=%s"):format(key, tostring(c.given[key])) end
   end

@@ -13,6 +13,7 @@ local interval = require "meter.interval"
 local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
+local sorted_keys = require "sorted_keys"
 local symbols = require "fields.symbols"
 
 local OP = "TextMeter"
@@ -418,13 +419,6 @@ function Text:confusions(count)
   end)
   for i = count + 1, #all do all[i] = nil end
   return all
-end
-
-local function sorted_keys(list)
-  local keys = {}
-  for key in pairs(list) do keys[#keys + 1] = key end
-  table.sort(keys)
-  return keys
 end
 
 -- Shares of buckets, by place or by length.

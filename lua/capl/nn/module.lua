@@ -7,6 +7,7 @@ local core, observer = ...
 
 local check = require "check"
 local classes = require "module_class"
+local sorted_keys = require "sorted_keys"
 
 local is_module, is_tensor = classes.is_module, core.is_tensor
 
@@ -15,11 +16,8 @@ local Module = classes.class("Module")
 
 --- Without an init of its own a module takes its fields from a table.
 function Module:init(fields)
-  local names = {}
   if fields ~= nil then check.arg(1, self.__name, "table", fields) end
-  for name in pairs(fields or {}) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do self[name] = fields[name] end
+  for _, name in ipairs(sorted_keys(fields)) do self[name] = fields[name] end
 end
 
 --- What a call of the module computes: model(x) is model:forward(x). Every class of your own has one.

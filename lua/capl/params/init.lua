@@ -10,6 +10,7 @@ local docs = require "params.docs"
 local every = require "params.every"
 local options = require "cli.options"
 local resume = require "train.resume"
+local sorted_keys = require "sorted_keys"
 
 local LONGEST = 64 -- characters of a setting's name
 local CHOICE = {} -- marks the value of capl.choice
@@ -92,7 +93,7 @@ end
 
 -- ---- resolving ----
 
-local function sorted_keys(definition)
+local function checked_keys(definition)
   local keys = {}
   for key, value in pairs(definition) do
     if type(key) ~= "string" then core.fail("capl.params takes named settings: capl.params{epochs = 3}") end
@@ -111,13 +112,6 @@ local function sorted_keys(definition)
     end
   end
   return keys
-end
-
-local function preset_names(presets)
-  local names = {}
-  for name in pairs(presets or {}) do names[#names + 1] = name end
-  table.sort(names)
-  return names
 end
 
 --- dashes: "--" for flags, else ""; before: what leads the message.
@@ -183,7 +177,7 @@ end
 
 local function read_preset(name, presets, definition, keys)
   if not name then return {} end
-  local names = preset_names(presets)
+  local names = sorted_keys(presets)
   if #names == 0 then core.fail("this recipe has no presets") end
   check.word(nil, "--preset", name, names)
   for key, value in pairs(presets[name]) do
@@ -292,7 +286,7 @@ local function help_page(run, definition, keys)
   end
   lines[#lines + 1] = "  --ranks=N                a number, or gpus; processes that train together, each with its " ..
     "part of every batch"
-  for _, name in ipairs(preset_names(definition.presets)) do
+  for _, name in ipairs(sorted_keys(definition.presets)) do
     local parts = {}
     for _, key in ipairs(keys) do
       local value = definition.presets[name][key]
@@ -317,7 +311,7 @@ local function params(definition)
   local run = Run.of(observer)
   local named = definition
   definition = with_every(definition)
-  local keys = docs.in_order(sorted_keys(definition), run.text)
+  local keys = docs.in_order(checked_keys(definition), run.text)
   if run.help then
     core.sys.out(help_page(run, definition, keys))
     core.sys.unwind()

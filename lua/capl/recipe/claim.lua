@@ -8,6 +8,7 @@ local core = ...
 local check = require "check"
 local devices = require "devices"
 local interval = require "meter.interval"
+local sorted_keys = require "sorted_keys"
 
 local claim = {}
 
@@ -70,20 +71,13 @@ local function add(checks, metric, way, value)
   if value ~= nil then checks[#checks + 1] = {metric = metric, way = way, value = value} end
 end
 
-local function sorted(list)
-  local names = {}
-  for name in pairs(list or {}) do names[#names + 1] = name end
-  table.sort(names)
-  return names
-end
-
 -- The metrics of a claim, each with the side on which it has to be.
 local function checks_of(o)
   local checks = {}
   for _, name in ipairs{"exact", "chars", "merged"} do add(checks, name, "at_least", o[name]) end
-  for _, name in ipairs(sorted(o.at_least)) do add(checks, name, "at_least", o.at_least[name]) end
+  for _, name in ipairs(sorted_keys(o.at_least)) do add(checks, name, "at_least", o.at_least[name]) end
   for _, name in ipairs{"loss", "steps"} do add(checks, name, "at_most", o[name]) end
-  for _, name in ipairs(sorted(o.at_most)) do add(checks, name, "at_most", o.at_most[name]) end
+  for _, name in ipairs(sorted_keys(o.at_most)) do add(checks, name, "at_most", o.at_most[name]) end
   return checks
 end
 
@@ -140,7 +134,7 @@ end
 --- "preset = long, seed = 3"
 function claim.given_text(given)
   local parts = {}
-  for i, key in ipairs(sorted(given)) do parts[i] = ("%s = %s"):format(key, tostring(given[key])) end
+  for i, key in ipairs(sorted_keys(given)) do parts[i] = ("%s = %s"):format(key, tostring(given[key])) end
   return table.concat(parts, ", ")
 end
 

@@ -5,6 +5,7 @@
 local core = ...
 
 local check = require "check"
+local sorted_keys = require "sorted_keys"
 local term = require "repl.term"
 
 local chart = {}
@@ -89,9 +90,7 @@ local function of_run(path, wanted)
       if type(row[name]) == "number" and type(row.step) == "number" then x[#x + 1], y[#y + 1] = row.step, row[name] end
     end
     if #x == 0 then
-      local list = {}
-      for key in pairs(known) do list[#list + 1] = key end
-      table.sort(list)
+      local list = sorted_keys(known)
       fail(("%s has no metric '%s'; it has %s"):format(path, tostring(name), #list > 0 and table.concat(list, ", ")
         or "none yet"))
     end

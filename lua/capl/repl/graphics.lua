@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local sorted_keys = require "sorted_keys"
 local term = require "repl.term"
 
 local graphics = {}
@@ -167,9 +168,7 @@ function graphics.of(name)
     found = found or ask()
     name = found
   end
-  local list = {}
-  for known in pairs(ways) do list[#list + 1] = known end
-  table.sort(list)
+  local list = sorted_keys(ways)
   return ways[name] or require("check").one_of("show", "way to show images", name, list)
 end
 

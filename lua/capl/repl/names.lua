@@ -6,6 +6,7 @@ local core = ...
 
 local scope = require "repl.scope"
 local session = require "repl.session"
+local sorted_keys = require "sorted_keys"
 local term = require "repl.term"
 
 local contents = require("readonly").contents -- of tables that are read-only for recipes
@@ -189,9 +190,7 @@ end
 
 --- What the prompt prints for a table of the library: the names in it.
 function names.library_text(value)
-  local list = {}
-  for name in pairs(names.fields(value)) do list[#list + 1] = name end
-  table.sort(list)
+  local list = sorted_keys(names.fields(value))
   local _, columns = term.size()
   local own = names.of(value) or "library"
   return term.paint("head", own) .. term.paint("dim", (": %d names; ?%s.NAME explains one"):format(#list, own))

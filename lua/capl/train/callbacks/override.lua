@@ -3,6 +3,7 @@
 local core = ...
 
 local change_log = require "train.change_log"
+local sorted_keys = require "sorted_keys"
 
 local Override = {}
 Override.__index = Override
@@ -65,20 +66,13 @@ local reasons = {
   eval_every = steps_or_auto("eval_every"), augment = augment_reason, stop = boolean("stop"), save = boolean("save"),
 }
 
-local function names()
-  local out = {}
-  for key in pairs(reasons) do out[#out + 1] = key end
-  table.sort(out)
-  return out
-end
-
 -- What is wrong with changes, nil when nothing is.
 local function problem(self, changes)
   for key, value in pairs(changes) do
     if not reasons[key] then
-      local near = core.nearest(tostring(key), names())
+      local near = core.nearest(tostring(key), sorted_keys(reasons))
       return ("there is no %s to change%s; there are %s"):format(tostring(key), near
-        and ", did you mean " .. near .. "?" or "", table.concat(names(), ", "))
+        and ", did you mean " .. near .. "?" or "", table.concat(sorted_keys(reasons), ", "))
     end
     local why = reasons[key](value, self)
     if why then return why end
