@@ -172,7 +172,7 @@ local function pretrain()
     end
     if step == p.pretrain then break end
   end
-  world:print("your val images, before any of yours was learnt from: "
+  world:print("your val images, before any of yours was learned from: "
     .. train.evaluate(model, val, {precision = p.precision}):line())
 end
 

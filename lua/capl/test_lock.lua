@@ -80,8 +80,8 @@ function lock.evaluation(op, loader, model, fn)
   if not ok then error(err, 0) end
 end
 
---- Raises when metrics, as of meter:result(), are of test images: weights, rates, the length of a run and stages of a
--- schedule are never chosen by them.
+--- Raises when metrics, as of meter:result(), are of test images: weights, learning rates, the length of a run and
+-- stages of a schedule are never chosen by them.
 function lock.choose(op, metrics)
   if type(metrics) == "table" and metrics.role == "test" then
     refuse(op, "these metrics are of the test images; a selection by them would bias the test")

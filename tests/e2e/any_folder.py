@@ -94,7 +94,7 @@ def one_width():
     shutil.copy(glob.glob("same/*.png")[0], "same/_99.png")
     status, out, err = capl(recipe("finetune.lua"), "--data=same", "--pretrain=2", "--on_error=skip", *SHORT, env=machine("server"))
     check(status == 0, "finetune runs", out + err)
-    check("before any of yours was learnt from: exact" in out, "it shows what drawn captchas have taught", out)
+    check("before any of yours was learned from: exact" in out, "it shows what drawn captchas have taught", out)
     status, out, err = capl("verify", "runs/finetune/best.capl")
     check(status == 0, "verify a model of one width", out + err)
 

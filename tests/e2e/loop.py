@@ -190,7 +190,7 @@ def main():
     leaves_nothing_of_a_dry_run()
     tries_evaluation_first()
     text = run("--overfit=8", "--steps=200")
-    check(re.search(r"^overfit: learned: loss \S+ of 8 samples at step \d+", text, re.M), "eight samples are learnt by heart", text)
+    check(re.search(r"^overfit: learned: loss \S+ of 8 samples at step \d+", text, re.M), "eight samples are learned by heart", text)
 
 
 in_empty_folder(main)

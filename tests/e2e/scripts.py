@@ -30,7 +30,7 @@ def drawn():
     check(status == 1 and "is not in the charset жу" in out, "check finds what a charset lacks", out + err)
 
 
-def learnt():
+def learned():
     status, out, err = capl(recipe("crnn_ctc.lua"), "--data=set", *SHORT)
     check(status == 0, "crnn_ctc runs on them", out + err)
     for found in ("charset  éñжку (5 characters)", "a time step is 4 px"):
@@ -74,7 +74,7 @@ def refused():
 
 def main():
     drawn()
-    learnt()
+    learned()
     read()
     refused()
 

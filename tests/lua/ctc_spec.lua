@@ -79,7 +79,7 @@ describe("the CTC loss", function()
     end)
   end)
 
-  it("falls when a few texts are learnt by heart", function()
+  it("falls when a few texts are learned by heart", function()
     local lengths, steps = {3, 1, 2}, {8, 8, 8}
     local first, last
     for _ = 1, 60 do

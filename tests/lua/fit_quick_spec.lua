@@ -89,7 +89,7 @@ describe("limit_batches", function()
 end)
 
 describe("overfit", function()
-  it("trains and evaluates the same samples, unchanged, until they are learnt", function()
+  it("trains and evaluates the same samples, unchanged, until they are learned", function()
     local sums = {}
     local o = job{overfit = 6, steps = 400, eval_every = 10,
       train = loader("train", 64, 4, {augment = {rotate = 20, noise = 0.2}, seed = 3})}
@@ -107,7 +107,7 @@ describe("overfit", function()
     assert.is_true(r.steps < 400)
   end)
 
-  it("says when they are not learnt", function()
+  it("says when they are not learned", function()
     local o = job{overfit = 4, steps = 3}
     o.optimizer = optim.SGD(o.model:parameters(), {lr = 0})
     local r = train.fit(o)
@@ -193,7 +193,7 @@ describe("train.freeze", function()
     assert.is_not.same(before["1.running_mean"], values_of(model)["1.running_mean"])
   end)
 
-  it("leaves statistics to be learnt when asked", function()
+  it("leaves statistics to be learned when asked", function()
     local model = network()
     train.freeze(model, "1", {batch_norm = false})
     local before = values_of(model)

@@ -148,7 +148,7 @@ describe("train.lr_find", function()
   it("finds no rate in losses that do not show one, and says why and what may help", function()
     local noisy, k = valley(0.9, -2.5), 0
     for _, case in ipairs{
-      -- as it does when frequencies of classes are learnt
+      -- as it does when frequencies of classes are learned
       {"the loss fell by 10 % only, from 2.5 to 2.25", valley(0.25, -2.5)},
       {"which is not much more than it varies", function(decade)
         k = k + 1

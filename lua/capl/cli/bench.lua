@@ -84,7 +84,7 @@ local function metrics(run, o, seen, path)
   for i, seconds in ipairs(seen.times) do blocks[i] = 1000 * seconds end
   local w = core.sys.walls()
   return {
-    sandbox = {raised = w.raised, landlock = w.files, seccomp = w.calls, jit = not w.raised or w.jit},
+    sandbox = {enabled = w.raised, landlock = w.files, seccomp = w.calls, jit = not w.raised or w.jit},
     recipe = path, version = core.version(), device = (core.device()), images_per_s = per_step / step,
     step_ms = 1000 * step, images_per_s_mean = seen.images / seen.seconds, peak_bytes = seen.hardware.tensor_bytes,
     peak_rss_bytes = seen.hardware.rss, hardware = seen.hardware,

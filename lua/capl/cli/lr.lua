@@ -1,6 +1,7 @@
 -- lr.lua: `capl lr RECIPE`: raises the learning rate from step to step of the recipe's own loop, and suggests one.
 --
--- The recipe runs as it is; its losses are seen when a backward pass starts, its rates set before each step.
+-- The recipe runs as it is; its losses are seen when a backward pass starts, its learning rates are set before each
+-- step.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -17,7 +18,7 @@ local spec = {
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
--- Sees the losses of a step, of which accumulated batches have several, and sets its rates.
+-- Sees the losses of a step, of which accumulated batches have several, and sets its learning rates.
 local function listen(run, sweeps)
   local seen = {losses = {}, steps = 0}
   run:on("loss", function(opt, loss)

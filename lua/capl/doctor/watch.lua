@@ -1,5 +1,5 @@
 -- watch.lua: what the rules want to know of a recipe with a loop of its own: its first steps are looked at as they
--- happen, then some at rising rates.
+-- happen, then some at rising learning rates.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -9,7 +9,7 @@ local lr_sweeps = require "train.lr_sweeps"
 local units = require "doctor.units"
 
 local LOOK = 4 -- steps that are looked at
-local RATES = 60 -- steps of a sweep of rising rates after them; there are two
+local RATES = 60 -- steps of a sweep of rising learning rates after them; there are two
 
 local Watch = {}
 Watch.__index = Watch
@@ -63,7 +63,7 @@ function Watch:looked()
   end
 end
 
--- ---- rising rates ----
+-- ---- rising learning rates ----
 
 function Watch:note_loss(opt, loss)
   if not self.peaks then

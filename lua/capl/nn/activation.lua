@@ -109,7 +109,7 @@ end
 function activation.Hardtanh:forward(x) return x:clamp(self.min_val, self.max_val) end
 function activation.Hardtanh:extra() return ("%g to %g"):format(self.min_val, self.max_val) end
 
---- y = x for x > 0, else weight * x with a weight that is learnt, one or one per channel (dim 2)
+--- y = x for x > 0, else weight * x with a weight that is learned, one or one per channel (dim 2)
 -- opts nn.PReLU(num_parameters = 1, {init = 0.25})
 -- paper K. He and others: Delving deep into rectifiers, 2015
 -- eg   nn.PReLU()(capl.tensor({-4, 2})):tolist()[1]  --> -1

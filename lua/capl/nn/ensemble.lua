@@ -214,7 +214,7 @@ function Ensemble:each(x)
   return forward(self, x)
 end
 
--- ---- losses and rates ----
+-- ---- losses and learning rates ----
 
 --- The loss of each model: a tensor (n), the mean over a model's rows. Its sum's gradient is what each model alone
 -- would get.

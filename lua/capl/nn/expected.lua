@@ -1,5 +1,5 @@
--- expected.lua: what each loss is before anything was learnt, so that a run can see at its first step that something is
--- off.
+-- expected.lua: what each loss is before anything was learned, so that a run can see at its first step that something
+-- is off.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -1,7 +1,8 @@
 -- control.lua: the step control of an optimizer: a vector in device memory in which a step's numbers live.
 --
--- Whether the gradients are finite, how they are clipped, the loss scale, the rates and the number of the step are read
--- and written by ops (capl ops step_control), so a step never waits for the host. The host reads them when asked.
+-- Whether the gradients are finite, how they are clipped, the loss scale, the learning rates and the number of the step
+-- are read and written by ops (capl ops step_control), so a step never waits for the host. The host reads them when
+-- asked.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
@@ -11,7 +12,7 @@ local dist = require "dist"
 local Control = {}
 Control.__index = Control
 
--- Places in the vector, from 1; the rates of the groups follow.
+-- Places in the vector, from 1; the learning rates of the groups follow.
 local SCALE, TRACKER, STEPS, SKIPPED, MULTIPLIER, SKIP, NORM, GROWTHS, LR = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 local scale_spec = {
@@ -57,8 +58,8 @@ end
 
 local function element(self, place) return self.vector:narrow(1, place, 1) end
 
---- The rates of the groups for the next step. What has not changed is not written again, so that a step that is
--- replayed from a recording writes nothing.
+--- The learning rates of the groups for the next step. What has not changed is not written again, so that a step that
+-- is replayed from a recording writes nothing.
 function Control:set_rates(rates)
   for i, lr in ipairs(rates) do
     if self.rates[i] ~= lr then element(self, LR - 1 + i):fill_(lr) end

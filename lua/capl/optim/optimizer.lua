@@ -272,7 +272,8 @@ local function rates(self)
   return out
 end
 
--- Writes the rates of this step to the device. A recorded step does not do it: it is done before each of its launches.
+-- Writes the learning rates of this step to the device. A recorded step does not do it: it is done before each of its
+-- launches.
 local function write_rates(self) core.no_grad(Control.set_rates, self.control, rates(self)) end
 
 -- Decides on the device whether and how this step is made. guard: one that is not finite is left out, whoever asks.

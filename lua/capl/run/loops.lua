@@ -1,4 +1,4 @@
--- loops.lua: training loops as somebody who is attached sees them: where they are, their rates, saving, stopping.
+-- loops.lua: training loops as an attached client sees them: position, learning rates, saving, stopping.
 --
 -- A loop has run, line() -> text, loss() -> number or nil, lr(), set_lr(value or "recipe"), save() -> path, stop(),
 -- report_held(seconds). That of train.fit is in train/callbacks/attach.lua; here are those of recipes that write their
@@ -8,7 +8,7 @@ local core = ...
 
 local loops = {}
 
--- ---- rates ----
+-- ---- learning rates ----
 
 -- Optimizers of a list, with those of optim.join taken apart.
 local function apart(list)
@@ -42,7 +42,7 @@ end
 local Own = {}
 Own.__index = Own
 
-local given = setmetatable({}, {__mode = "k"}) -- rates of groups as the recipe has set them
+local given = setmetatable({}, {__mode = "k"}) -- learning rates of groups as the recipe has set them
 
 function Own:lr() return loops.lr_of(self.run.optimizers) end
 

@@ -97,10 +97,10 @@ function show.none_better(plan, results)
     end
   end
   if (n or 0) < 2 then return nil end
-  local learnt = show.is_share(plan.metric) and value == 0 and "; no trial has learned anything that this metric shows"
+  local learned = show.is_share(plan.metric) and value == 0 and "; no trial has learned anything that this metric shows"
     or ""
   return ("no trial is better than another: %s is %s in all %d%s"):format(plan.metric, show.value(plan.metric, value),
-    n, learnt)
+    n, learned)
 end
 
 --- Whether the best one may be luck: the second one's metric lies within its interval. A sentence or nil.

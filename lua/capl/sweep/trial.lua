@@ -62,7 +62,7 @@ local function error_of(job, status, row)
 end
 
 -- How a trial was computed, as "cpu, fp32, oneDNN …", and which val images judged it: only like is compared with like;
--- its parameters; and how many images it learnt from.
+-- its parameters; and how many images it learned from.
 local function conditions(folder)
   local facts = json_file.read(folder .. "/settings.json") or {}
   local machine, val = facts.machine or {}, facts.data and facts.data.val or {}

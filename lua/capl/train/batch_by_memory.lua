@@ -1,8 +1,8 @@
 -- batch_by_memory.lua: train.batch_by_memory{…}: images of a step by the memory of the GPU, from a table that the
 -- recipe states.
 --
--- For recipes whose batch is part of the experiment (rates and results were found with it). batch = "auto" of a loader
--- measures.
+-- For recipes whose batch is part of the experiment (learning rates and results were found with it). batch = "auto" of
+-- a loader measures.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 

@@ -1,7 +1,7 @@
 -- learning_rates.lua: options of optimizers that were changed between a run and its continuation, such as by --lr.
 --
--- A saved optimizer knows its rates and so does the one that the recipe has built now. Where the recipe built it as
--- before, the saved value counts: a loop may have changed it. Where it did not, somebody wants the new one.
+-- A saved optimizer knows its learning rates and so does the one that the recipe has built now. Where the recipe built
+-- it as before, the saved value counts: a loop may have changed it. Where it did not, somebody wants the new one.
 -- SPDX-License-Identifier: Apache-2.0
 local learning_rates = {}
 

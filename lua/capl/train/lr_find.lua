@@ -38,7 +38,7 @@ local function peak(lr)
   return o.lr or o.max_lr or highest(lr)
 end
 
--- Highest rates of all groups: list by optimizer of lists by group.
+-- Highest learning rates of all groups: list by optimizer of lists by group.
 local function peaks_of(optimizer)
   local out = {}
   for i, opt in ipairs(snapshot.members(optimizer)) do
@@ -52,7 +52,7 @@ local function peaks_of(optimizer)
   return out
 end
 
---- Sets the rates of all groups to `lr` for the first one and in the same proportion for the others.
+--- Sets the learning rates of all groups to `lr` for the first one and in the same proportion for the others.
 local function set_rates(optimizer, peaks, lr)
   for i, opt in ipairs(snapshot.members(optimizer)) do
     opt.lr_factor = 1
@@ -68,8 +68,8 @@ local function setting_of(settings, value)
   end
 end
 
---- What to write for rates that are `factor` times those of the recipe: list of {key = setting or nil, lr =, was =},
--- each once.
+--- What to write for learning rates that are `factor` times those of the recipe: list of {key = setting or nil, lr =,
+-- was =}, each once.
 local function settings_of(settings, optimizer, peaks, factor)
   local out, known = {}, {}
   for i in ipairs(snapshot.members(optimizer)) do
@@ -113,20 +113,18 @@ end
 --- Trains with increasing learning rates until the loss diverges, twice, and suggests a learning rate. Weights,
 -- statistics, optimizer, random numbers and loader are then as before, to the bit. Nothing is suggested where the
 -- losses do not show a rate: they fall by less than a fifth or hardly more than they vary, from the lowest rate on or
--- up to the highest, rise in between, or the two sweeps, of the same weights and other batches, suggest rates more than
--- a factor of 3 apart.
--- opts model; train = loader; loss = function(output, batch); optimizer, also of optim.join, with schedules: all rates
---      rise
---      in proportion, and are given as that of the first group; input = function(batch); precision = "auto";
---      min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: a sweep ends at so many times the
---      lowest loss;
---      path = of a PNG file of the curves
+-- up to the highest, rise in between, or the two sweeps, of the same weights and other batches, suggest learning rates
+-- more than a factor of 3 apart.
+-- opts model; train = loader; loss = function(output, batch); optimizer, also of optim.join, with schedules: all
+--      learning rates rise in proportion, and are given as that of the first group; input = function(batch); precision
+--      = "auto"; min_lr = 1e-6, max_lr = 10, steps = 100 from one to the other; diverge = 4: a sweep ends at so many
+--      times the lowest loss; path = of a PNG file of the curves
 -- out  {suggestion (nil when nothing can be said; then why, and ways_out = options that may help), rule = "steepest"
 --      (where the loss falls fastest) | "tenth" (a tenth of the rate with the lowest loss; the lower one is suggested),
 --      steepest, tenth, lr, loss, smooth, stopped, factor = suggestion / the highest rate the optimizer would have had,
 --      peak = that rate,
 --      sweeps = what each of them says, runs_away = rate from which on the loss ran away in both, text}
--- errs value: unknown options; rates that are no range
+-- errs value: unknown options; learning rates that are no range
 -- paper L. N. Smith: Cyclical learning rates for training neural networks, 2017
 local function lr_find(opts)
   local o = check.options(OP, spec, opts)

@@ -10,7 +10,7 @@ local HALF_WINDOW = 3 -- points on either side that smooth a loss
 local FORGET = 0.9 -- of the running mean by which a loss that runs away is seen
 local LEAST = 12 -- points before it may stop
 local BEGUN = 0.1 -- share of the whole fall after which it counts
--- of the first losses: how often each class comes is learnt at nearly any rate, and is less than that
+-- of the first losses: how often each class comes is learned at nearly any rate, and is less than that
 local LEAST_FALL = 0.2
 local NOISE = 6 -- standard errors of a smoothed loss that a fall has to be, and a rise
 local RISE = 0.25 -- of the fall so far, and
@@ -134,7 +134,7 @@ local function doubt(self, smooth, first, low, rise)
   end
 end
 
--- The rates a curve suggests, in `out`; nothing where it is in doubt.
+-- The learning rates that a curve suggests, in `out`; nothing where it is in doubt.
 local function suggest(self, out, smooth)
   local first = HALF_WINDOW + 1
   local low, rise = descent(self.loss, smooth, first)

@@ -131,7 +131,7 @@ local function words(result, flags)
   return ("lr = %.3g, %s (%s: %.3g)"):format(result.suggestion, rules[result.rule], rules[other], result[other])
 end
 
--- Lines of the rates that were chosen from, from the lowest loss to the top of the picture.
+-- Lines of the candidate learning rates, from the lowest loss to the top of the picture.
 local function add_rates(series, result, low, top)
   for _, rule in ipairs{"steepest", "tenth"} do
     if result.suggestion and result[rule] then
@@ -140,7 +140,7 @@ local function add_rates(series, result, low, top)
   end
 end
 
---- Draws losses over rates as a PNG file, with the suggestion.
+--- Draws losses over learning rates as a PNG file, with the suggestion.
 local function draw(path, result, title)
   local low, high, series = math.huge, -math.huge, {}
   for i, sweep in ipairs(result.sweeps) do

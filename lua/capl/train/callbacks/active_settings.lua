@@ -120,7 +120,8 @@ local function usual_of(opt, key)
   end
 end
 
---- The options of optimizers but for their rates, which the plan contains: list of {name, options = as of loop}.
+--- The options of optimizers except their learning rates, which the plan contains: list of {name, options = as of
+-- loop}.
 function active.optimizers(optimizer)
   local out = {}
   for i, opt in ipairs(optimizer.optimizers or {optimizer}) do

@@ -1,7 +1,7 @@
 -- ctc_blanks.lua: while a CTC model predicts only blanks: how long that is usual, when it is over, and what to do if
 -- not.
 --
--- Blank is right at most time steps, so it is learnt first; until steps begin to differ, all of them say it.
+-- Blank is right at most time steps, so it is learned first; until steps begin to differ, all of them say it.
 -- SPDX-License-Identifier: Apache-2.0
 
 local ALL = 0.999 -- share of blank time steps from which on nothing is read

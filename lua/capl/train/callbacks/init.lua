@@ -56,7 +56,7 @@ local list = {
   require "train.callbacks.replicas",
   require "train.callbacks.scaling",
   require "train.callbacks.override",
-  require "train.callbacks.attach", -- behind override, which writes its rates down, and before what saves
+  require "train.callbacks.attach", -- after override, which records its learning rates, and before callbacks that save
   require "train.callbacks.checkpoint", -- last: it saves what the others have made of a step
   require "train.callbacks.dry_run", -- after all that write files
 }

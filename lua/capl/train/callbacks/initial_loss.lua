@@ -84,7 +84,7 @@ local function lines_of(findings)
 end
 
 --- train.initial_loss(fn, …) -> what it found, fn's results: calls fn, which computes the loss of a first batch, and
--- prints what its loss functions begin with when nothing was learnt beside what they are: ln K for cross_entropy of K
+-- prints what its loss functions begin with when nothing was learned beside what they are: ln K for cross_entropy of K
 -- classes, ln 2 for bce_with_logits and multilabel_soft_margin, the variance of the targets for mse, for ctc_loss that
 -- of time steps whose classes are all as likely. More than twice that, or less than half, is a warning. train.fit does
 -- it at its first step.

@@ -2,7 +2,7 @@
 -- help.
 --
 -- The same samples in every epoch and in every evaluation, as they are: no augmentation, no shuffling. The run ends
--- when they are learnt.
+-- when they are learned.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local loaders = require "train.loaders"
@@ -45,8 +45,8 @@ function Overfit:evaluated(e)
   self.first = self.first or value
   self.best = metric.improves(value, self.best, better) and value or self.best
   self.name = name
-  local learnt = better == "max" and value >= LEARNT or better == "min" and value <= LESS * self.first
-  if not learnt or self.step then return end
+  local learned = better == "max" and value >= LEARNT or better == "min" and value <= LESS * self.first
+  if not learned or self.step then return end
   self.step = e.step
   self.fit:stop("overfit", ("overfit: learned: %s of %d samples at step %d"):format(metric.text(value, name),
     self.fit.o.overfit.samples, e.step))

@@ -22,7 +22,7 @@ local function rates_of(fit)
   return out
 end
 
--- The rates of all groups: value is an absolute one or nil, scale multiplies.
+-- The learning rates of all groups: value is an absolute one or nil, scale multiplies.
 local function set_rates(self, value, scale)
   local fit = self.fit
   for i, opt in ipairs(optimizers_of(fit)) do
@@ -165,7 +165,7 @@ end
 
 function Override:after_step() settle(self) end
 
---- Changes the rates as the file would: value, or "recipe" for its own again.
+--- Changes the learning rates as the file would: value, or "recipe" for its own again.
 function Override:set_lr(value)
   local changes = {}
   for key, old in pairs(self.now) do changes[key] = old end

@@ -1,4 +1,5 @@
--- plan.lua: what train.fit will do, printed and plotted before its first step: batches, steps, rates and moments.
+-- plan.lua: what train.fit will do, printed and plotted before its first step: batches, steps, learning rates and
+-- events.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -16,7 +17,7 @@ local MOST = 7 -- learning rates that are printed and plotted: as many colours a
 local LOOKS = 20000
 local TIMED = 2000 -- steps for which the curves of a time box are drawn: nobody knows how many it will make
 
--- ---- rates ----
+-- ---- learning rates ----
 
 local function optimizers_of(optimizer) return optimizer.optimizers or {optimizer} end
 
@@ -63,8 +64,8 @@ local function same(a, b)
   return true
 end
 
---- The rates of an optimizer over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of equal rates
--- share one.
+--- The learning rates of an optimizer over `steps` steps: list of {name, x, y, high, high_step, groups}; groups of
+-- equal rates share one.
 function plan.rates(optimizer, steps)
   local out = {}
   for k, opt in ipairs(optimizers_of(optimizer)) do
@@ -124,7 +125,7 @@ local draw_spec = {
 --- train.draw_schedule{…}: draws the learning rates of a run as a PNG file, before a step is made.
 -- in   optimizer; steps = how many there will be (without: over the share of the run); path; title;
 --      moments = {{x = step, label = "freeze ends"}, …}: vertical lines
--- out  the rates as of plan.rates
+-- out  the learning rates as of plan.rates
 -- errs value: unknown key, steps below 1; what plot.lines raises
 function plan.draw(opts)
   local o = check.options("train.draw_schedule", draw_spec, opts)

@@ -9,7 +9,7 @@ local OP = "train.fit"
 local Plateau = {}
 Plateau.__index = Plateau
 
--- Schedules that follow metrics among the rates of an optimizer, each once, however many groups use it.
+-- Schedules that follow metrics among those of an optimizer, each once, however many groups use it.
 local function followers(optimizer)
   local out, seen = {}, {}
   for _, group in ipairs(optimizer.groups or {}) do
