@@ -163,13 +163,24 @@ static capl_status set_labels(capl_source *source, capl_vocab *vocab, int length
   return source->ops->set_labels(source, vocab, length_min, length);
 }
 
-capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length)
+static capl_status check_unlabelled(const capl_source *source)
 {
   char room[128];
+  if (!source->length) return CAPL_OK;
+  return CAPL_FAIL(CAPL_ESTATE, "the source has a charset already: %s",
+                   capl_vocab_describe(source->vocab, room, sizeof room));
+}
+
+capl_status capl_source_set_classes(capl_source *source, const capl_vocab *classes)
+{
+  CAPL_TRY(check_unlabelled(source));
+  return set_labels(source, (capl_vocab *)classes, 1, 1);
+}
+
+capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length)
+{
   capl_vocab *vocab;
-  if (source->length)
-    return CAPL_FAIL(CAPL_ESTATE, "the source has a charset already: %s",
-                     capl_vocab_describe(source->vocab, room, sizeof room));
+  CAPL_TRY(check_unlabelled(source));
   CAPL_TRY(capl_vocab_charset(charset, &vocab));
   capl_status status = set_labels(source, vocab, length_min, length);
   capl_vocab_unref(vocab);

@@ -39,7 +39,7 @@ static capl_status wrong(const char *path, const char *key, const char *wanted, 
 {
   char given[64];
   CAPL_FAIL(CAPL_EFORMAT, "%s: %s is %s, not %s", path, key, wanted, describe(item, given, sizeof given));
-  capl_error_hint("the file is damaged, or not of a model that reads text");
+  capl_error_hint("the file is damaged, or not of a model that gives texts or classes");
   return CAPL_EFORMAT;
 }
 
@@ -146,12 +146,11 @@ static capl_status read_ctc(const char *path, const cJSON *root, model_meta *m)
   return CAPL_OK;
 }
 
-static capl_status read_output(const char *path, const cJSON *root, model_meta *m)
+static capl_status read_text(const char *path, const cJSON *root, model_meta *m)
 {
   const cJSON *decoding = cJSON_GetObjectItemCaseSensitive(root, "decoding");
   bool ctc = cJSON_IsString(decoding) && strcmp(decoding->valuestring, "ctc") == 0;
   bool argmax = !decoding || (cJSON_IsString(decoding) && strcmp(decoding->valuestring, "argmax") == 0);
-  CAPL_TRY(read_word(path, root, "output", "text"));
   if (!ctc && !argmax) return wrong(path, "decoding", "\"argmax\" or \"ctc\"", decoding);
   CAPL_TRY(read_charset(path, root, m));
   if (ctc) return read_ctc(path, root, m);
@@ -159,6 +158,64 @@ static capl_status read_output(const char *path, const cJSON *root, model_meta *
   CAPL_TRY(read_whole(path, root, "length", CAPL_LABEL_MAX, &m->length));
   m->length_min = m->length;
   return CAPL_OK;
+}
+
+/* The names of a list of strings, borrowed; NULL with an error set. *names: caller frees. */
+static capl_status list_names(const char *path, const cJSON *list, const char ***names)
+{
+  static const char wanted[] = "a list of the names of 1 to 65536 classes";
+  const cJSON *item;
+  int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0, i = 0;
+  if (n < 1 || n > CAPL_VOCAB_MAX) return wrong(path, "classes", wanted, list);
+  const char **made = malloc((size_t)n * sizeof *made);
+  if (!made) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d classes", n);
+  cJSON_ArrayForEach(item, list)
+  {
+    if (!cJSON_IsString(item)) return free(made), wrong(path, "classes", wanted, item);
+    made[i++] = item->valuestring;
+  }
+  *names = made;
+  return CAPL_OK;
+}
+
+/* A score for each of the classes. */
+static capl_status read_classes(const char *path, const cJSON *root, model_meta *m)
+{
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "classes");
+  const char **names = NULL;
+  CAPL_TRY(list_names(path, list, &names));
+  capl_status status = capl_vocab_names(names, cJSON_GetArraySize(list), &m->vocab);
+  free(names);
+  if (status != CAPL_OK) {
+    capl_error e = *capl_error_last();
+    return CAPL_FAIL(e.code == CAPL_ENOMEM ? CAPL_ENOMEM : CAPL_EFORMAT, "%s: classes: %s", path, e.message);
+  }
+  m->kind = CAPL_MODEL_CLASS;
+  m->length = m->length_min = 1;
+  m->characters = m->classes = capl_vocab_count(m->vocab);
+  return CAPL_OK;
+}
+
+static const struct {
+  const char *name;
+  capl_status (*read)(const char *path, const cJSON *root, model_meta *m);
+} outputs[] = {{"text", read_text}, {"class", read_classes}};
+
+enum { OUTPUTS = sizeof outputs / sizeof *outputs };
+
+static int output_of(const cJSON *root)
+{
+  const cJSON *output = cJSON_GetObjectItemCaseSensitive(root, "output");
+  for (int k = 0; k < OUTPUTS; k++)
+    if (output ? cJSON_IsString(output) && strcmp(output->valuestring, outputs[k].name) == 0 : k == 0) return k;
+  return -1;
+}
+
+static capl_status read_output(const char *path, const cJSON *root, model_meta *m)
+{
+  int k = output_of(root);
+  if (k >= 0) return outputs[k].read(path, root, m);
+  return wrong(path, "output", "\"text\" or \"class\"", cJSON_GetObjectItemCaseSensitive(root, "output"));
 }
 
 /* ---- the whole --------------------------------------------------------------------------------- */
@@ -250,8 +307,7 @@ capl_status meta_with_hash(const char *text, const char *hex, char **out)
 
 static capl_status check_own(const cJSON *root, const char *text)
 {
-  const cJSON *output = cJSON_GetObjectItemCaseSensitive(root, "output");
-  if (!cJSON_IsString(output) || strcmp(output->valuestring, "text") != 0) return CAPL_OK;
+  if (!cJSON_HasObjectItem(root, "output") || output_of(root) < 0) return CAPL_OK;
   model_meta m;
   if (meta_parse("the model's meta data", text, &m) == CAPL_OK) return meta_fini(&m), CAPL_OK;
   capl_error e = *capl_error_last();

@@ -4,6 +4,7 @@
 #ifndef CAPL_IO_META_H
 #define CAPL_IO_META_H
 
+#include "capl/model.h"
 #include "data/convert.h"
 
 enum { META_VERSION = 1, META_LIMIT = 32 << 20 /* bytes of a meta.json */,
@@ -14,17 +15,18 @@ typedef enum {
   META_CTC,    /* time steps; the class behind the charset is blank */
 } meta_decoding;
 
-/* What reading texts off images needs. */
+/* What reading images needs. */
 typedef struct {
+  capl_model_kind kind;
   int width, height, channels; /* px; width: the greatest of widths; 1 gray or 3 RGB */
   int n_widths;                /* 0: every image is stretched to width x height */
   int widths[META_WIDTHS_MAX]; /* ascending; an image keeps its proportions and goes into the first that it fits */
   capl_conversion conversion;  /* type: f32 */
   meta_decoding decoding;
-  int length_min, length;      /* characters of a text */
-  int characters;              /* of the vocabulary */
-  int classes;                 /* K: characters, and the blank of CTC */
-  capl_vocab *vocab;           /* the character of class k; owned */
+  int length_min, length;      /* characters of a text; 1 for a class */
+  int characters;              /* of the vocabulary; its classes */
+  int classes;                 /* K: those, and the blank of CTC */
+  capl_vocab *vocab;           /* the character or the name of class k; owned */
 } model_meta;
 
 /* Checks the text of a meta.json, NUL-ended; path stands for it in messages. EFORMAT names key and value. */
@@ -39,7 +41,7 @@ capl_status meta_weights_hash(const char *path, const char *text, char *hex);
 /* text, an object, with that hash in it; caller frees with free. */
 capl_status meta_with_hash(const char *text, const char *hex, char **out);
 /* A JSON object with the version and the program's added; caller frees with free. EVALUE if it is no object, or
-** says output = "text" and cannot be parsed back. */
+** says output = "text" or "class" and cannot be parsed back. */
 CAPL_API capl_status meta_stamp(const char *text, char **out);
 
 #endif

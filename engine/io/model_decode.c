@@ -1,4 +1,4 @@
-/* model_decode.c -- what a model's output for one image says: a text, and how sure the model is of it.
+/* model_decode.c -- what a model's output for one image says: a text or a class, and how sure the model is of it.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -47,6 +47,15 @@ static capl_status read_characters(const model_meta *meta, const char *spec, uin
   return status;
 }
 
+/* How a class is chosen from its scores has no options. */
+static capl_status no_text(const capl_model *m, const capl_model_decoding *o)
+{
+  if (o->beam == 0 && !o->characters && o->length_min == 0 && o->length_max == 0) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "beam, characters and length are for texts; %s gives one of %d classes", model_path(m),
+            model_meta_of(m)->classes);
+  return CAPL_EVALUE;
+}
+
 static capl_status check_lengths(const capl_model *m, const capl_model_decoding *o)
 {
   const model_meta *meta = model_meta_of(m);
@@ -72,6 +81,7 @@ capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
   free(d->allowed);
   *d = (model_decoding){0};
   if (!o) return CAPL_OK;
+  if (model_meta_of(m)->kind == CAPL_MODEL_CLASS) return no_text(m, o);
   if (o->beam < 0 || o->beam > 4096) return CAPL_FAIL(CAPL_EVALUE, "a beam has 1 to 4096 texts, not %d", o->beam);
   if (o->beam > 0 && !ctc)
     return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
@@ -104,12 +114,12 @@ static void not_finite(const capl_model *m, capl_reading *reading)
   snprintf(reading->error, sizeof reading->error, "%s: the model's output for this image is not finite", model_path(m));
 }
 
-/* Appends class k's symbol; *n characters so far, at `to` the text ends. */
-static void add_character(const model_meta *meta, capl_reading *reading, int *n, char **to, int32_t k, double share)
+/* Appends class k's symbol; at `to` the text ends. */
+static void add_character(const model_meta *meta, capl_reading *reading, char **to, int32_t k, double share)
 {
-  if (*n == CAPL_READING_MAX) return;
+  if (reading->length == CAPL_READING_MAX) return;
   *to = stpcpy(*to, capl_vocab_name(meta->vocab, k));
-  reading->sure[(*n)++] = (float)share;
+  reading->sure[reading->length++] = (float)share;
 }
 
 /* A character at each place. */
@@ -117,7 +127,6 @@ static void decode_places(const capl_model *m, const double *output, int steps, 
 {
   const model_meta *meta = model_meta_of(m);
   const model_decoding *d = model_decoding_of(m);
-  int n = 0;
   char *to = reading->text;
   *reading = (capl_reading){.confidence = 1};
   for (int t = 0; t < steps; t++) {
@@ -125,7 +134,7 @@ static void decode_places(const capl_model *m, const double *output, int steps, 
     int k = best_class(output + (size_t)t * (size_t)meta->classes, meta->classes, d->allowed,
                        &share);
     if (k < 0) return not_finite(m, reading);
-    add_character(meta, reading, &n, &to, k, share);
+    add_character(meta, reading, &to, k, share);
     reading->confidence *= share;
   }
 }
@@ -157,10 +166,9 @@ static void read_paths(const capl_model *m, const double *output, size_t n, floa
       : capl_ctc_greedy(&scores, &limits, &text);
   if (status != CAPL_OK) return model_reading_fail(reading, status, capl_error_last()->message);
   *reading = (capl_reading){.confidence = exp(text.log_prob)};
-  int length = 0;
   char *to = reading->text;
   for (int64_t i = 0; i < text.length; i++)
-    add_character(meta, reading, &length, &to, text.classes[i], text.confidences[i]);
+    add_character(meta, reading, &to, text.classes[i], text.confidences[i]);
 }
 
 static void decode_paths(const capl_model *m, const double *output, int steps, capl_reading *reading)
@@ -172,8 +180,45 @@ static void decode_paths(const capl_model *m, const double *output, int steps, c
   free(room);
 }
 
+/* ---- classes ----------------------------------------------------------------------------------- */
+
+/* Puts class k where its score belongs among the best so far; of equal ones the first stays first. */
+static void keep_best(const double *scores, int32_t k, capl_reading *reading)
+{
+  int at = reading->n_top;
+  while (at > 0 && scores[k] > scores[reading->top[at - 1].id]) at--;
+  if (at == CAPL_TOP_MAX) return;
+  if (reading->n_top < CAPL_TOP_MAX) reading->n_top++;
+  memmove(reading->top + at + 1, reading->top + at, (size_t)(reading->n_top - at - 1) * sizeof *reading->top);
+  reading->top[at] = (capl_class_score){.id = k};
+}
+
+static void decode_class(const capl_model *m, const double *scores, int steps, capl_reading *reading)
+{
+  (void)steps;
+  const model_meta *meta = model_meta_of(m);
+  double sum = 0;
+  *reading = (capl_reading){.length = 1};
+  for (int32_t k = 0; k < meta->classes; k++) {
+    if (!isfinite(scores[k])) return not_finite(m, reading);
+    keep_best(scores, k, reading);
+  }
+  double most = scores[reading->top[0].id];
+  for (int k = 0; k < meta->classes; k++) sum += exp(scores[k] - most);
+  for (int i = 0; i < reading->n_top; i++) {
+    capl_class_score *c = &reading->top[i];
+    c->name = capl_vocab_name(meta->vocab, c->id);
+    c->probability = (float)(exp(scores[c->id] - most) / sum);
+  }
+  snprintf(reading->text, sizeof reading->text, "%s", reading->top[0].name);
+  reading->confidence = 1 / sum;
+  reading->sure[0] = (float)reading->confidence;
+}
+
 void model_decode(const capl_model *m, const double *output, int w, capl_reading *reading)
 {
-  bool paths = model_meta_of(m)->decoding == META_CTC;
-  (paths ? decode_paths : decode_places)(m, output, model_steps(m, w), reading);
+  const model_meta *meta = model_meta_of(m);
+  void (*decode)(const capl_model *, const double *, int, capl_reading *) =
+    meta->kind == CAPL_MODEL_CLASS ? decode_class : meta->decoding == META_CTC ? decode_paths : decode_places;
+  decode(m, output, model_steps(m, w), reading);
 }

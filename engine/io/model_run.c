@@ -122,7 +122,10 @@ static capl_status check_output(capl_model *m, int w)
   if (ndim >= 2 && size[0] == 3 && numbers == model_outputs(m, w)) return CAPL_OK;
   char text[256], shape[128];
   capl_shape_describe(ndim, size, shape, sizeof shape);
-  snprintf(text, sizeof text,
+  if (m->meta.kind == CAPL_MODEL_CLASS)
+    snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes one of %d classes: (3,%d)", shape,
+             m->meta.classes, m->meta.classes);
+  else snprintf(text, sizeof text,
            "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)",
            shape, m->meta.length, m->meta.classes, m->meta.length, m->meta.classes);
   return mismatch(m, text);
@@ -193,9 +196,9 @@ void capl_model_close(capl_model *m)
 void capl_model_info_get(const capl_model *m, capl_model_info *info)
 {
   const model_meta *meta = &m->meta;
-  *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels,
-                            .n_widths = meta->n_widths, .widths = meta->widths, .length_min = meta->length_min,
-                            .length = meta->length, .ctc = meta->decoding == META_CTC,
+  *info = (capl_model_info){.kind = meta->kind, .vocab = meta->vocab, .width = meta->width, .height = meta->height,
+                            .channels = meta->channels, .n_widths = meta->n_widths, .widths = meta->widths,
+                            .length_min = meta->length_min, .length = meta->length, .ctc = meta->decoding == META_CTC,
                             .charset = capl_vocab_text(meta->vocab),
                             .precision = m->precision.name};
 }

@@ -1,4 +1,4 @@
-/* model.h -- a trained recogniser: images in, texts out, without the recipe that trained it.
+/* model.h -- a trained recogniser: images in, texts or classes out, without the recipe that trained it.
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
@@ -31,19 +31,27 @@ typedef struct {
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
-** version, or no reader of texts, with the file's name; EVALUE: unknown precision; EUNSUPPORTED: one that the device
-** does not offer; ENOMEM. */
+** version, or one that gives neither texts nor classes, with the file's name; EVALUE: unknown precision; EUNSUPPORTED:
+** one that the device does not offer; ENOMEM. */
 CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
 CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 
+/* What a model gives for an image. */
+typedef enum {
+  CAPL_MODEL_TEXT,  /* a text */
+  CAPL_MODEL_CLASS, /* one of its classes */
+} capl_model_kind;
+
 typedef struct {
+  capl_model_kind kind;
   int width, height, channels; /* px that images are resized to; 1 gray, 3 RGB */
   int n_widths;                /* 0: all are stretched to width; else the widths that there are */
   const int *widths;           /* ascending, the last is width; borrowed from the model */
-  int length_min, length;      /* characters of a text */
+  int length_min, length;      /* characters of a text; 1 for a class */
   bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length`
                                ** places */
-  const char *charset;         /* the characters, in the order of the classes; borrowed from the model */
+  const capl_vocab *vocab;     /* the characters, or the classes; borrowed from the model */
+  const char *charset;         /* the characters, in the order of their ids; "" for classes; borrowed likewise */
   const char *precision;       /* what it computes in: "fp32", "bf16" or "fp16" */
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
@@ -54,7 +62,8 @@ typedef struct {
   const char *characters;      /* only these, of the charset; may hold ranges; NULL = all */
   int length_min, length_max;  /* characters of a text; 0 = any */
 } capl_model_decoding;
-/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a beam or lengths without CTC, characters
+/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a model that gives no texts, a beam or
+** lengths without CTC, characters
 ** that the charset does not have, lengths that contradict each other or that no width has the time steps for;
 ** ENOMEM. */
 CAPL_API capl_status capl_model_decoding_set(capl_model *model, const capl_model_decoding *decoding);
@@ -66,13 +75,25 @@ typedef struct {
   int width, height, channels; /* of pixels; channels 1 or 3 */
 } capl_model_image;
 
-enum { CAPL_READING_MAX = 256 }; /* characters; what a model reads beyond them is cut */
+enum {
+  CAPL_READING_MAX = 256, /* characters; what a model reads beyond them is cut */
+  CAPL_TOP_MAX = 16,      /* classes of a reading */
+};
+
+typedef struct {
+  int32_t id;
+  const char *name;  /* borrowed from the model */
+  float probability; /* its softmax value, 0..1 */
+} capl_class_score;
 
 /* What was read off an image. */
 typedef struct {
-  char text[4 * CAPL_READING_MAX + 1]; /* UTF-8; "" if the image is bad */
+  char text[4 * CAPL_READING_MAX + 1]; /* UTF-8; the name of a class; "" if the image is bad */
+  int length;                    /* characters of a text; 1 for a class */
   double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text,
                                  ** over all its paths */
+  int n_top;                     /* of classes: the most probable ones, best first */
+  capl_class_score top[CAPL_TOP_MAX];
   float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
   int width, height;             /* px the image had */
   capl_status status;            /* CAPL_OK, or why this image could not be read */

@@ -144,6 +144,8 @@ CAPL_API capl_status capl_source_characters(const capl_source *source, char **ch
 /* Holds the labels of a source of files that was opened without a charset against one. Not while a loader runs; parts
 ** of the source that were made before stay as they are. ESTATE for other sources; EVALUE as opening. */
 CAPL_API capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length);
+/* The same for names of classes. */
+CAPL_API capl_status capl_source_set_classes(capl_source *source, const capl_vocab *classes);
 /* Narrows the length of labels to what the good ones of a source of files have; as it was when none is good. */
 CAPL_API capl_status capl_source_fit_length(capl_source *source);
 /* What is wrong with sample i's label: EVALUE as capl_source_set_label, ESTATE if it has none. */

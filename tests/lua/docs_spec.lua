@@ -14,10 +14,10 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "train/evaluate.lua", "train/tree.lua", "train/callbacks/checkpoint.lua", "train/callbacks/weights.lua",
   "train/callbacks/ema.lua", "train/callbacks/freeze.lua",
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua",
-  "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/segmentation.lua",
-  "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "nn/recompute.lua",
-  "train/callbacks/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua", "train/callbacks/shards.lua",
-  "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
+  "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/classification.lua",
+  "meter/segmentation.lua", "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua",
+  "nn/recompute.lua", "train/callbacks/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua",
+  "train/callbacks/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
 
 -- Words of all docstrings together with the line each of them stands on, and the examples.

@@ -134,7 +134,7 @@ describe("sources of files", function()
       assert.equal(1, source.length)
       local targets = batch_of(source)
       for i, name in ipairs(all_names(source)) do
-        assert.equal(({cat = 0, dog = 1, emu = 2})[name:match("^%a+")], targets[i][1])
+        assert.equal(({cat = 0, dog = 1, emu = 2})[name:match("^%a+")], targets[i])
       end
       local train, val = data.split(source, {val = 0.3})
       assert.same(source.classes, train.classes)

@@ -57,6 +57,15 @@ describe("labels beyond ASCII", function()
     assert.equal("^([^_.]*)", label("中国上海a-d"))
   end)
 
+  it("become the usual width where fold_width is asked for", function()
+    local dir = folder_of("width", {"ＡＢ_1.png", "Ab_2.png"})
+    assert.equal(1, #data.folder(dir, {charset = "ABb", length = 2}).bad)
+    assert.same({{0, 2}, {0, 1}}, targets(data.folder(dir, {charset = "ABb", length = 2, fold_width = true})))
+    local source = data.folder(dir, {charset = "AB", length = 2})
+    assert.matches("label \"ＡＢ\" has 'Ａ' at position 1, which is not in the charset AB (it has 'A')", source.bad[2].message,
+      1, true)
+  end)
+
   it("are folded in all scripts", function()
     local dir = folder_of("folded", {"ЖУ_é_1.png", "жД_ñ_2.png", "уд_é_3.png", "дЖ_я_4.png"})
     local source = data.folder(dir, {label = "auto", case = "lower", charset = "жуд", length = 2})

@@ -65,7 +65,12 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
      "m: widths is a list of at most 64 ascending widths in px, not a list"},
     {"\"length\"", "\"widths\": [96, 96], \"length\"",
      "m: widths is a list of at most 64 ascending widths in px, not 96"},
-    {"\"text\"", "\"mask\"", "m: output is \"text\", not \"mask\""},
+    {"\"text\"", "\"mask\"", "m: output is \"text\" or \"class\", not \"mask\""},
+    {"\"text\"", "\"class\"", "m: classes is a list of the names of 1 to 65536 classes, not missing"},
+    {"\"text\"", "\"class\", \"classes\": []", "m: classes is a list of the names of 1 to 65536 classes, not a list"},
+    {"\"text\"", "\"class\", \"classes\": [\"a\", 1]", "m: classes is a list of the names of 1 to 65536 classes, not 1"},
+    {"\"text\"", "\"class\", \"classes\": [\"a\", \"a\"]", "m: classes: class a is named twice"},
+    {"\"text\"", "\"class\", \"classes\": [\"a\", \"\"]", "m: classes: name 2 of the classes is empty"},
     {"\"bicubic\"", "true", "m: resize is \"bicubic\", not true"},
     {"[0.2, 0.2, 0.1]", "[0.2, 0, 0.1]",
      "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an "

@@ -113,6 +113,67 @@ static void the_text_is_the_best_class_and_confidence_the_product(void **state)
   capl_model_close(m);
 }
 
+/* The same graph, whose 6 scores are those of 6 classes. */
+static const char *class_model(void)
+{
+  const char *path = copy_model("classes.capl");
+  char meta[256];
+  snprintf(meta, sizeof meta, "%s/meta.json", path);
+  write_text(meta, "{\"capl_model\": 1, \"output\": \"class\", \"classes\": [\"a\", \"b\", \"two words\", \"d\", \"é\", "
+                   "\"猫\"], \"width\": 12, \"height\": 8, \"channels\": 1, \"normalize\": \"unit\"}");
+  return path;
+}
+
+static void a_class_comes_with_the_most_probable_ones_in_order(void **state)
+{
+  (void)state;
+  capl_model *m;
+  capl_model_info info;
+  assert_ok(capl_model_open(class_model(), &(capl_model_options){.precision = "fp32"}, &m));
+  capl_model_info_get(m, &info);
+  assert_int_equal(info.kind, CAPL_MODEL_CLASS);
+  assert_int_equal(capl_vocab_count(info.vocab), 6);
+  enum { N = 20 };
+  uint8_t levels[N][TINY_WIDTH * TINY_HEIGHT];
+  tiny_images(levels[0], N, 9);
+  for (int i = 0; i < N; i++) {
+    capl_reading r;
+    double sum = 0;
+    assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT,
+                                                    .channels = 1}, 1, &r));
+    assert_int_equal(r.n_top, 6);
+    assert_string_equal(r.text, r.top[0].name);
+    assert_float_equal(r.confidence, r.top[0].probability, 1e-6);
+    for (int k = 0; k < r.n_top; k++) {
+      assert_string_equal(r.top[k].name, capl_vocab_name(info.vocab, r.top[k].id));
+      assert_true(k == 0 || r.top[k].probability <= r.top[k - 1].probability);
+      sum += (double)r.top[k].probability;
+    }
+    assert_float_equal(sum, 1, 1e-5);
+  }
+  capl_model_verdict v;
+  assert_ok(capl_model_verify(m, &v));
+  assert_true(v.ok && v.same_texts == v.n);
+  char expected[256];
+  snprintf(expected, sizeof expected, "beam, characters and length are for texts; %s gives one of 6 classes",
+           below("classes.capl"));
+  assert_fails(capl_model_decoding_set(m, &(capl_model_decoding){.characters = "a"}), CAPL_EVALUE, expected);
+  assert_ok(capl_model_decoding_set(m, &(capl_model_decoding){0}));
+  capl_model_close(m);
+}
+
+static void classes_that_are_not_those_of_the_graph_are_refused(void **state)
+{
+  (void)state;
+  const char *path = class_model();
+  char meta[256];
+  capl_model *m;
+  snprintf(meta, sizeof meta, "%s/meta.json", path);
+  replace_in(meta, "\"d\", ", "");
+  assert_int_equal(capl_model_open(path, NULL, &m), CAPL_EFORMAT);
+  assert_non_null(strstr(capl_error_last()->message, "meta.json describes one of 5 classes: (3,5)"));
+}
+
 /* More than one batch; each image also as a file, as RGB, and one after the other. */
 static void files_memory_and_threads_give_the_same(void **state)
 {
@@ -389,6 +450,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_text_is_the_best_class_and_confidence_the_product),
+    cmocka_unit_test(a_class_comes_with_the_most_probable_ones_in_order),
+    cmocka_unit_test(classes_that_are_not_those_of_the_graph_are_refused),
     cmocka_unit_test(files_memory_and_threads_give_the_same),
     cmocka_unit_test(each_thread_may_have_a_model),
     cmocka_unit_test(a_bad_image_does_not_stop_the_others),

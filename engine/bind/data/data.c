@@ -123,10 +123,11 @@ static int data_png_write(lua_State *L)
 static int32_t write_ones(const capl_tensor *labels, int64_t K, float *to)
 {
   const int32_t *from = capl_tensor_data(labels);
-  int64_t N = labels->size[0], T = labels->size[1];
+  int64_t N = labels->size[0], T = labels->ndim == 2 ? labels->size[1] : 1,
+      step = labels->ndim == 2 ? labels->stride[1] : 0;
   for (int64_t n = 0; n < N; n++)
     for (int64_t t = 0; t < T; t++) {
-      int32_t k = from[n * labels->stride[0] + t * labels->stride[1]];
+      int32_t k = from[n * labels->stride[0] + t * step];
       if (k >= K) return k;
       if (k >= 0) to[n * T * K + t * K + k] = 1;
     }
@@ -139,22 +140,23 @@ static void queue_ones(lua_State *L, const capl_tensor *labels, int64_t K, capl_
   const capl_feed_ops *feed = labels->device->backend->feed;
   if (!feed || !capl_tensor_is_row(labels))
     bind_fail(L, CAPL_EUNSUPPORTED, "one_hot", NULL, "labels on %s that are not in one piece", labels->device->name);
-  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->size[1], K, capl_tensor_data(out)),
+  bind_check(L, feed->one_hot(capl_tensor_data(labels), labels->size[0], labels->ndim == 2 ? labels->size[1] : 1, K,
+                              capl_tensor_data(out)),
              "one_hot");
 }
 
-/* data.one_hot(labels (N,T), K) -> (N,T*K) f32: 1 at t*K + label; labels below 0 mark nothing */
+/* data.one_hot(labels (N,T) or (N), K) -> (N,T*K) f32: 1 at t*K + label; labels below 0 mark nothing */
 static int data_one_hot(lua_State *L)
 {
   capl_tensor *labels = bind_check_tensor(L, 1);
   int64_t K = bind_check_int(L, 2);
-  if (labels->ndim != 2 || labels->dtype != CAPL_I32) {
+  if (labels->ndim < 1 || labels->ndim > 2 || labels->dtype != CAPL_I32) {
     char text[160];
-    return bind_arg_error(L, 1, "labels (N,T) i32 expected, got %s",
+    return bind_arg_error(L, 1, "labels (N,T) or (N) i32 expected, got %s",
                           capl_tensor_describe(labels, text, sizeof text));
   }
   if (K < 1) return bind_arg_error(L, 2, "at least one class, got %lld", (long long)K);
-  int64_t size[2] = {labels->size[0], labels->size[1] * K};
+  int64_t size[2] = {labels->size[0], (labels->ndim == 2 ? labels->size[1] : 1) * K};
   const capl_backend *backend = labels->device->backend;
   OWNED *out = NULL;
   bind_check(L, capl_tensor_new(labels->device, CAPL_F32, 2, size, CAPL_ROW, &out), "one_hot");
@@ -265,6 +267,21 @@ static int source_fixed(lua_State *L)
   return lua_pushboolean(L, capl_source_fixed(data_check_box(L, 1, SOURCE_TYPE))), 1;
 }
 
+void data_push_names(lua_State *L, const capl_vocab *vocab)
+{
+  int32_t n = capl_vocab_count(vocab);
+  lua_createtable(L, n, 0);
+  for (int32_t id = 0; id < n; id++) lua_pushstring(L, capl_vocab_name(vocab, id)), lua_rawseti(L, -2, id + 1);
+}
+
+/* source:class_names() -> {name, …} of the classes that its labels are; nil: they are none */
+static int source_class_names(lua_State *L)
+{
+  const capl_vocab *vocab = capl_source_vocab(data_check_box(L, 1, SOURCE_TYPE));
+  if (!vocab || capl_vocab_is_symbols(vocab)) return lua_pushnil(L), 1;
+  return data_push_names(L, vocab), 1;
+}
+
 static int source_charset(lua_State *L)
 {
   return lua_pushstring(L, capl_source_charset(data_check_box(L, 1, SOURCE_TYPE))), 1;
@@ -339,9 +356,16 @@ void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *siz
   data_push_owned(L, &t);
 }
 
-void data_push_labels(lua_State *L, const int32_t *labels, int n, int T)
+int data_label_dims(const capl_source *source)
 {
-  data_push_copy(L, CAPL_I32, 2, (const int64_t[]){n, T}, labels);
+  const capl_vocab *vocab = capl_source_vocab(source);
+  return vocab && !capl_vocab_is_symbols(vocab) ? 1 : 2;
+}
+
+void data_push_labels(lua_State *L, const capl_source *source, const int32_t *labels, int n)
+{
+  int64_t size[2] = {n, capl_source_length(source)};
+  data_push_copy(L, CAPL_I32, data_label_dims(source), size, labels);
 }
 
 void data_push_field(lua_State *L, const capl_field *field, int n, const void *data)
@@ -395,7 +419,8 @@ static void push_image(lua_State *L, const capl_source *source, uint32_t id, con
   data_push_owned(L, &t);
 }
 
-/* source:read(epoch, id) -> (1,C,H,W) u8, labels (1,T) i32, {name = (1,…) for each field}; nil for what it has not */
+/* source:read(epoch, id) -> (1,C,H,W) u8, labels (1,T) i32, (1) of classes, {name = (1,…) for each field}; nil for what
+** it has not */
 static int source_read(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
@@ -409,7 +434,7 @@ static int source_read(lua_State *L)
   room_for_fields(L, source, &sample);
   bind_check(L, capl_source_read(source, (uint32_t)epoch, id, &sample), NULL);
   push_image(L, source, id, sample.pixels);
-  if (capl_source_length(source) > 0) data_push_labels(L, labels, 1, capl_source_length(source));
+  if (capl_source_length(source) > 0) data_push_labels(L, source, labels, 1);
   else lua_pushnil(L);
   if (capl_source_fields(source) == 0) return 2;
   lua_newtable(L);
@@ -453,11 +478,11 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
                                     {"length", source_length}, {"charset", source_charset},
-                                    {"length_min", source_length_min}, {"widths", source_widths},
-                                    {"width_of", source_width_of}, {"squeezed", source_squeezed}, {"name", source_name},
+                                    {"class_names", source_class_names}, {"length_min", source_length_min},
+                                    {"widths", source_widths}, {"width_of", source_width_of},
+                                    {"squeezed", source_squeezed}, {"name", source_name},
                                     {"set_label", source_set_label}, {"left_out", source_left_out},
-                                    {"fields", source_fields},
-                                    {"read", source_read},     {"subset", source_subset},
+                                    {"fields", source_fields}, {"read", source_read},     {"subset", source_subset},
                                     {NULL, NULL}};
   static const luaL_Reg functions[] = {{"png_read", data_png_read},
                                        {"image_read", data_image_read},

@@ -29,7 +29,9 @@ void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *siz
 /* One field of n samples: (n,…) u8 of a mask, f32 of others. */
 void data_push_field(lua_State *L, const capl_field *field, int n, const void *data);
 /* Pushes labels as a tensor (n,T) i32. */
-void data_push_labels(lua_State *L, const int32_t *labels, int n, int T);
+void data_push_labels(lua_State *L, const capl_source *source, const int32_t *labels, int n);
+/* Dims of a batch's labels: 2 (N,T) of texts, 1 (N) of classes. */
+int data_label_dims(const capl_source *source);
 
 /* Reads and checks the augmentation at i. */
 capl_augment_options data_read_augment(lua_State *L, int i);
@@ -57,5 +59,8 @@ void bind_open_scenes(lua_State *L);
 void bind_open_series(lua_State *L);
 /* Adds what a schedule needs to the methods of loaders, and data.knobs and data.check_augment to the table on top. */
 void bind_open_schedule(lua_State *L);
+
+/* Pushes {name, …} of a vocabulary. */
+void data_push_names(lua_State *L, const capl_vocab *vocab);
 
 #endif

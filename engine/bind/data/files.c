@@ -40,10 +40,40 @@ static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER ca
   {"fold_width", BIND_BOOL(T, m folding.width)},                  \
   {"resize", BIND_BOOL(T, m resize)},                             \
   {"widths", BIND_OTHER},                                         \
+  {"classes", BIND_OTHER},                                        \
   {"width_step", BIND_WHOLE(T, m width_step), .max = 1024}
 
+static void release_vocab(capl_vocab **vocab) { capl_vocab_unref(*vocab); }
+
+/* Of a list of names on top of the stack. Caller unrefs. */
+static capl_vocab *check_classes(lua_State *L, const char *op)
+{
+  capl_vocab *vocab = NULL;
+  if (!lua_istable(L, -1)) bind_fail(L, CAPL_EVALUE, op, NULL, "classes is a list of names");
+  int n = (int)lua_objlen(L, -1), list = lua_gettop(L);
+  const char **names = lua_newuserdata(L, ((size_t)n + 1) * sizeof *names);
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, list, k + 1);
+    if (lua_type(L, -1) != LUA_TSTRING)
+      bind_fail(L, CAPL_EVALUE, op, NULL, "classes is a list of names; name %d is a %s", k + 1, luaL_typename(L, -1));
+    names[k] = lua_tostring(L, -1); /* the list keeps it alive */
+    lua_pop(L, 1);
+  }
+  bind_check(L, capl_vocab_names(names, n, &vocab), op);
+  lua_pop(L, 1);
+  return vocab;
+}
+
+/* Of option classes = {name, …} at i; NULL without it. Caller unrefs. */
+static capl_vocab *option_classes(lua_State *L, const char *op, int i)
+{
+  capl_vocab *vocab = bind_option(L, i, "classes") ? check_classes(L, op) : NULL;
+  lua_pop(L, 1);
+  return vocab;
+}
+
 /* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, fold_width,
-** resize}) */
+** resize, classes = {name, …}}) */
 static int data_folder_source(lua_State *L)
 {
   static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_folder_options, ), BIND_END};
@@ -51,6 +81,8 @@ static int data_folder_source(lua_State *L)
   capl_folder_options o = {.stop = capl_interrupt_pending};
   bind_read_options(L, "data.folder", 2, options, &o);
   o.n_widths = data_option_widths(L, "data.folder", 2, o.widths);
+  __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.folder", 2);
+  o.classes = classes;
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
   return 1;
@@ -106,6 +138,8 @@ static int data_list_source(lua_State *L)
   bind_read_options(L, "data.list", 2, options, &o);
   o.list.separator = check_separator(L, o.separator);
   o.list.images.n_widths = data_option_widths(L, "data.list", 2, o.list.images.widths);
+  __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.list", 2);
+  o.list.images.classes = classes;
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_list_new(file, &o.list, (capl_source **)box), NULL);
   return 1;
@@ -119,6 +153,8 @@ static int data_lmdb_source(lua_State *L)
   capl_lmdb_options o = {.images = {.stop = capl_interrupt_pending}, .stop = capl_interrupt_pending};
   bind_read_options(L, "data.lmdb", 2, options, &o);
   o.images.n_widths = data_option_widths(L, "data.lmdb", 2, o.images.widths);
+  __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.lmdb", 2);
+  o.images.classes = classes;
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);
   return 1;
@@ -192,6 +228,16 @@ static int source_set_charset(lua_State *L)
   if (lo < 1 || lo > hi || hi > CAPL_LABEL_MAX)
     return bind_arg_error(L, 3, "lengths 1 <= shortest <= longest <= %d", CAPL_LABEL_MAX);
   bind_check(L, capl_source_set_charset(source, bind_check_string(L, 2), (int)lo, (int)hi), NULL);
+  return 0;
+}
+
+/* source:set_classes({name, …}): likewise, each label names one of these */
+static int source_set_classes(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  lua_settop(L, 2);
+  __attribute__((cleanup(release_vocab))) capl_vocab *classes = check_classes(L, "source:set_classes");
+  bind_check(L, capl_source_set_classes(source, classes), NULL);
   return 0;
 }
 
@@ -304,6 +350,7 @@ void bind_open_files(lua_State *L)
                                     {"label_error", source_label_error}, {"share", source_share},
                                     {"set_text", source_set_text},     {"pack", source_pack}, {"scan", source_scan},
                                     {"characters", source_characters}, {"set_charset", source_set_charset},
+                                    {"set_classes", source_set_classes},
                                     {"fit_length", source_fit_length}, {NULL, NULL}};
   static const luaL_Reg scan[] = {{"facts", scan_facts}, {"same", scan_same}, {"seen", scan_seen}, {NULL, NULL}};
   data_open_type(L, SCAN_TYPE, scan, scan_release);

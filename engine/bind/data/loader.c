@@ -114,7 +114,8 @@ static void new_batch(lua_State *L, capl_loader *loader, const capl_batch *batch
   int64_t size[4] = {batch->count, capl_source_channels(source), capl_source_height(source), batch->width};
   int64_t label_size[2] = {batch->count, T};
   bind_check(L, capl_tensor_new(device, dtypes[capl_loader_type(loader)], 4, size, CAPL_AUTO, images), "data");
-  if (T > 0) bind_check(L, capl_tensor_new(device, CAPL_I32, 2, label_size, CAPL_ROW, labels), "data");
+  if (T > 0)
+    bind_check(L, capl_tensor_new(device, CAPL_I32, data_label_dims(source), label_size, CAPL_ROW, labels), "data");
 }
 
 /* Into the table at the top, unless it is nil. */
@@ -152,7 +153,7 @@ static void add_copied(lua_State *L, capl_loader *loader, const capl_batch *batc
 {
   if (batch->images) add_images(L, loader, batch);
   if (!batch->labels) return;
-  data_push_labels(L, batch->labels, batch->count, capl_source_length(capl_loader_source(loader)));
+  data_push_labels(L, capl_loader_source(loader), batch->labels, batch->count);
   lua_setfield(L, -2, "target");
 }
 
@@ -165,7 +166,7 @@ static void add_mix(lua_State *L, const capl_source *source, const capl_batch *b
   data_push_field(L, &field, batch->count, batch->mix);
   lua_setfield(L, -2, field.name);
   if (!batch->labels2) return;
-  data_push_labels(L, batch->labels2, batch->count, capl_source_length(source));
+  data_push_labels(L, source, batch->labels2, batch->count);
   lua_setfield(L, -2, "target2");
 }
 
@@ -200,10 +201,10 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* loader:next() -> {image (N,C,H,W), target (N,T) i32, target_length (N) i32 if they vary, a tensor (N,…) by the name
-** of each field, count = N, padded = rows repeated for equal ranks, global_batch_size = samples of all ranks, where
-** they share a round}, without what the source has not, and the samples' numbers in the source as bytes, for
-** loader_ids; nil at the end */
+/* loader:next() -> {image (N,C,H,W), target (N,T) i32, of classes (N), target_length (N) i32 if they vary, a tensor
+** (N,…) by the name of each field, count = N, padded = rows repeated for equal ranks, global_batch_size = samples of
+** all ranks, where they share a round}, without what the source has not, and the samples' numbers in the source as
+** bytes, for loader_ids; nil at the end */
 static int loader_next(lua_State *L)
 {
   capl_loader *loader = data_check_box(L, 1, LOADER_TYPE);

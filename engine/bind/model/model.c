@@ -46,12 +46,15 @@ static int core_model_open(lua_State *L)
   return 1;
 }
 
-/* model:info() -> {width, height, channels, widths = list or nil, length_min, length, decoding, charset, precision} */
+/* model:info() -> {kind, width, height, channels, widths = list or nil, length_min, length, decoding, charset, classes
+** = {name, …} or nil, precision} */
 static int model_info(lua_State *L)
 {
   capl_model_info info;
   capl_model_info_get(data_check_box(L, 1, MODEL_TYPE), &info);
   lua_newtable(L);
+  set_text(L, "kind", info.kind == CAPL_MODEL_CLASS ? "class" : "text");
+  if (info.kind == CAPL_MODEL_CLASS) data_push_names(L, info.vocab), lua_setfield(L, -2, "classes");
   set_number(L, "width", info.width);
   set_number(L, "height", info.height);
   set_number(L, "channels", info.channels);
@@ -137,10 +140,24 @@ static int model_files(lua_State *L)
 /* {0.99, 0.7 …}: how sure the model is of each character */
 static void set_sure(lua_State *L, const capl_reading *reading)
 {
-  int n = (int)strlen(reading->text);
-  lua_createtable(L, n, 0);
-  for (int i = 0; i < n; i++) lua_pushnumber(L, (double)reading->sure[i]), lua_rawseti(L, -2, i + 1);
+  lua_createtable(L, reading->length, 0);
+  for (int i = 0; i < reading->length; i++) lua_pushnumber(L, (double)reading->sure[i]), lua_rawseti(L, -2, i + 1);
   lua_setfield(L, -2, "sure");
+}
+
+/* {{class = 0-based, name, probability}, …}, best first */
+static void set_top(lua_State *L, const capl_reading *reading)
+{
+  if (reading->n_top == 0) return;
+  lua_createtable(L, reading->n_top, 0);
+  for (int i = 0; i < reading->n_top; i++) {
+    lua_createtable(L, 0, 3);
+    set_number(L, "class", reading->top[i].id);
+    set_text(L, "name", reading->top[i].name);
+    set_number(L, "probability", (double)reading->top[i].probability);
+    lua_rawseti(L, -2, i + 1);
+  }
+  lua_setfield(L, -2, "top");
 }
 
 static int push_readings(lua_State *L, const capl_reading *readings, int n)
@@ -151,6 +168,7 @@ static int push_readings(lua_State *L, const capl_reading *readings, int n)
     set_text(L, "text", readings[i].text);
     set_number(L, "confidence", readings[i].confidence);
     set_sure(L, &readings[i]);
+    set_top(L, &readings[i]);
     set_number(L, "width", readings[i].width);
     set_number(L, "height", readings[i].height);
     if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);
@@ -159,7 +177,8 @@ static int push_readings(lua_State *L, const capl_reading *readings, int n)
   return 1;
 }
 
-/* files:next() -> list of {text, confidence, sure, width, height, error = what is wrong or nil}; nil at the end */
+/* files:next() -> list of {text, confidence, sure, top = of classes, width, height, error = what is wrong or nil}; nil
+** at the end */
 static int files_next(lua_State *L)
 {
   const capl_reading *readings;

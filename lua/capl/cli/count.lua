@@ -2,8 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local count = {}
 
---- 1, "image" -> "1 image"; 3, "image" -> "3 images"
-function count.of(n, thing) return ("%d %s%s"):format(n, thing, n == 1 and "" or "s") end
+--- 1, "image" -> "1 image"; 3, "image" -> "3 images"; 2, "class", "classes" -> "2 classes"
+function count.of(n, thing, things) return ("%d %s"):format(n, n == 1 and thing or things or thing .. "s") end
 
 --- 369700 -> "369.7 kB"
 function count.bytes(n)

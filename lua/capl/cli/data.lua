@@ -36,7 +36,9 @@ local function open(path, o)
     size.label = is_folder(path) and (o.label or "auto") or nil
     return data.open(path, size)
   end
+  size.label = o.label == "folder" and not o.charset and "folder" or nil -- classes
   local source = data.open(path, size)
+  if source.class_names then return source end
   source.rule = o.label ~= "none" and o.label or nil
   source.unlabelled = source.by_name and o.label ~= "none"
     and files.read_texts(source, o.label or "any") < source:count()

@@ -81,7 +81,8 @@ local function odd_texts(r, source)
     if list then list[#list + 1] = term.plain(("%s (%s)"):format(source:name(i), text)) end
   end
   r:add("labels with a blank or a control character", #blanks, function(i) return blanks[i] end)
-  r:add("labels with bytes that are no UTF-8, or characters that cannot be seen", #beyond, function(i) return beyond[i] end)
+  r:add("labels with bytes that are no UTF-8, or characters that cannot be seen", #beyond, function(i)
+    return beyond[i] end)
 end
 
 local RARE = 5 -- times that the characters occur on average, from which on one that occurs once is worth a look
@@ -119,6 +120,39 @@ local function rare_texts(r, source)
   end
 end
 
+local FEW = 2 -- images of a class, below which no split leaves one for each part
+
+--- Classes of so few images that training or validation lacks them.
+local function rare_classes(r, source)
+  local times_of, few = {}, {}
+  for i = 0, source:count() - 1 do
+    local name = source:text(i)
+    if name then times_of[name] = (times_of[name] or 0) + 1 end
+  end
+  for _, name in ipairs(source.class_names) do
+    if (times_of[name] or 0) < FEW then
+      few[#few + 1] = ("%s (%s)"):format(name, count.of(times_of[name] or 0, "image"))
+    end
+  end
+  if few[1] then r.lines[#r.lines + 1] = "  note: classes of few images: " .. symbols.shown(few, ", ") end
+end
+
+local function has_name(list)
+  local has = {}
+  for _, name in ipairs(list) do has[name] = true end
+  return has
+end
+
+--- Classes of val that the model would never have seen.
+local function unknown_classes(r, train, val)
+  if not train.class_names or not val.class_names then return end
+  local has, unknown = has_name(train.class_names), {}
+  for _, name in ipairs(val.class_names) do
+    if not has[name] then unknown[#unknown + 1] = name end
+  end
+  r:add(("classes that %s does not have"):format(train.dir), #unknown, function(i) return unknown[i] end)
+end
+
 local function labelled(source, id, other)
   local text = source:text(id)
   if not text or text == other then return source:name(id) end
@@ -146,8 +180,12 @@ local function check_one(source, scan, shown)
   local bad = unreadable(r, source, scan)
   left_out(r, source)
   labels(r, source)
-  odd_texts(r, source)
-  rare_texts(r, source)
+  if source.class_names then
+    rare_classes(r, source)
+  else
+    odd_texts(r, source)
+    rare_texts(r, source)
+  end
   copies(r, source, scan)
   sizes(r, source, scan)
   local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),
@@ -161,7 +199,9 @@ local function check_both(train, train_scan, val, val_scan, shown)
   local bytes, pixels = train_scan:same(val_scan, false), train_scan:same(val_scan, true)
   r:add("in both, byte by byte", #bytes / 2, pair_of(bytes, val, train))
   r:add("in both, in other bytes", #pixels / 2, pair_of(pixels, val, train))
-  return r.found, ("%s and %s: %s"):format(train.dir, val.dir, r.found == 0 and "no image is in both" or "overlap"),
+  local overlap = r.found > 0
+  unknown_classes(r, train, val)
+  return r.found, ("%s and %s: %s"):format(train.dir, val.dir, overlap and "overlap" or "no image is in both"),
     r.lines
 end
 

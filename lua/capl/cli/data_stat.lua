@@ -119,10 +119,15 @@ local function columns(t, width)
   return lines
 end
 
-local function balance(lines, t, what)
-  lines[#lines + 1] = line("balance", ("%s, %s"):format(count.of(#t.order, what), spread(t)))
+local function balance(lines, t, what, several)
+  lines[#lines + 1] = line("balance", ("%s, %s"):format(count.of(#t.order, what, several), spread(t)))
   if #t.order > TABLE_MAX then return end
   for _, text in ipairs(columns(t, 100)) do lines[#lines + 1] = text end
+end
+
+local function class_lines(lines, found)
+  lines[#lines + 1] = line("labels", ("%d, %s"):format(found.n, count.of(#found.texts.order, "class", "classes")))
+  balance(lines, found.texts, "class", "classes")
 end
 
 local function label_lines(lines, found, images)
@@ -159,7 +164,8 @@ function stat.lines(source, scan)
       ("%d of other kinds, such as %s/%s; convert them to PNG"):format(left_out, source.dir, example))
   end
   if source.names then lines[#lines + 1] = line("names", source.names) end
-  label_lines(lines, count_labels(source), source:count())
+  local labels = count_labels(source)
+  if source.class_names then class_lines(lines, labels) else label_lines(lines, labels, source:count()) end
   return lines
 end
 

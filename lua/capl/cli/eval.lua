@@ -5,17 +5,16 @@ local core = ...
 local data = require "data"
 local guess = require "data.guess"
 local decoding = require "cli.decoding"
+local fields = require "fields"
 local files = require "cli.files"
 local options = require "cli.options"
-local symbols = require "fields.symbols"
 local evaluation = require "train.evaluation"
-local text_meter = require "meter.text"
 
 local spec = decoding.add_to {
   {name = "data", type = "text", value = "SOURCE", required = true,
     doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database"},
   {name = "label", type = "text", value = "PATTERN",
-    doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (auto)"},
+    doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (texts auto, classes folder)"},
   {name = "errors", type = "text", value = "FILE",
   doc = "output file for wrong predictions: path, label, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
@@ -23,14 +22,7 @@ local spec = decoding.add_to {
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
-local CTC_MOST = 32 -- characters of a label
-
 -- ---- truth ----
-
--- A charset in which every character stands for itself: a '-' in the middle would be read as a range.
-local function without_ranges(charset)
-  return charset:find("-", 1, true) and charset:gsub("%-", "") .. "-" or charset
-end
 
 -- Up to three files without a usable label, and why.
 local function bad_lines(bad)
@@ -42,29 +34,30 @@ local function bad_lines(bad)
   return lines
 end
 
-local function refuse_bad_labels(source, info)
+local function hint_of(source, info, kind)
+  if not source.by_name or source.label == "folder" then return kind.expects(info) end
+  return "--label=PATTERN is a Lua pattern with one capture; names are read as " ..
+    guess.name(source.label or "^(.-)_") .. " here"
+end
+
+local function refuse_bad_labels(source, info, kind)
   if #source.bad == 0 then return end
   local lines = bad_lines(source.bad)
   core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
-    hint = source.by_name and ("--label=PATTERN is a Lua pattern with one capture; names are read as %s here"):format(
-      guess.name(source.label or "^(.-)_")) or
-      ("the model reads %s of %s"):format(info.decoding == "ctc" and "texts" or source.length .. " characters",
-      symbols.shown(symbols.list(source.charset)))}
+    hint = hint_of(source, info, kind)}
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
-local function labelled(o, info)
-  -- a text of another length is a wrong one, no bad label
-  local any = info.decoding == "ctc" and {1, CTC_MOST} or info.length
-  local label = o.label or "auto" -- as recipes read names
-  local source = data.open(o.data,
-    {label = label, charset = without_ranges(info.charset), length = any, widths = info.widths, width = not info.widths
-    and info.width or nil, height = info.height, channels = info.channels})
+local function labelled(o, info, kind)
+  local opts = kind.source(info, o)
+  opts.widths, opts.width, opts.height = info.widths, not info.widths and info.width or nil, info.height
+  opts.channels = info.channels
+  local source = data.open(o.data, opts)
   if o.label and not source.by_name then
     core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
   end
-  refuse_bad_labels(source, info)
+  refuse_bad_labels(source, info, kind)
   return source
 end
 
@@ -76,16 +69,17 @@ end
 -- ---- reading ----
 
 --- Reads every file; -> meter, list of "path truth text confidence" lines
-local function read_all(model, source, sizes)
-  local info = model:info()
-  local meter, wrong, done = text_meter.new{charset = info.charset, loader = {source = source}}, {}, 0
+local function read_all(model, source, sizes, kind)
+  local opts = kind.counted(model:info())
+  opts.loader = {source = source}
+  local meter, wrong, done = require("meter." .. kind.meter).new(opts), {}, 0
   local batches = model:files(source.box)
   for readings in function() return batches:next() end do
     for i, reading in ipairs(readings) do
       local text = source:text(done + i - 1)
       if reading.error then core.error{code = "format", message = reading.error} end
       files.count_size(sizes, reading)
-      meter:count(reading.text, text, reading.confidence, done + i - 1)
+      kind.count(meter, reading, text, done + i - 1)
       if reading.text ~= text then
         wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text,
           reading.confidence)
@@ -128,9 +122,10 @@ local function main(job)
   local model = core.model_open(path, {device = o.device, precision = o.precision})
   decoding.set(model, o)
   local sizes = files.sizes(model:info())
-  local source = labelled(o, model:info())
+  local kind = fields.of_model(model:info())
+  local source = labelled(o, model:info(), kind)
   local started = core.clock()
-  local meter, wrong = read_all(model, source, sizes)
+  local meter, wrong = read_all(model, source, sizes, kind)
   meter.replaced = 0
   if o.out then make_folder(o.out) end
   local r = evaluation.of(meter, o.out)

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local symbols = require "fields.symbols"
+local fields = require "fields"
 local value = require "report.value"
 
 local function read(path)
@@ -39,30 +39,29 @@ local function list_of(ops)
   return table.concat(names, ", ")
 end
 
-local function summary(metrics)
-  local exact, low, high = value.number(metrics, "exact"), value.number(metrics, "low"), value.number(metrics, "high")
-  if not exact then return "none" end
+local function summary(metrics, metric)
+  local share, low, high = value.number(metrics, metric), value.number(metrics, "low"), value.number(metrics, "high")
+  if not share then return "none" end
   local between = low and high and (" [%.2f, %.2f]"):format(100 * low, 100 * high) or ""
-  return ("exact %.2f %%%s on %s images of %s"):format(100 * exact, between, tostring(metrics.n or "?"), metrics.role
+  return ("%s %.2f %%%s on %s images of %s"):format(metric, 100 * share, between, tostring(metrics.n or "?"),
+    metrics.role
     or "its evaluation")
 end
 
 local function lines_of(d)
   local m = d.meta
-  local least, most = m.length_min or m.length, m.length_max or m.length
+  local kind = fields.kind(m.output or "text")
   local widths = m.widths and table.concat(m.widths, ", ") or tostring(m.width)
   local normalize = type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
   return {
-    {"reads", m.charset and ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most,
-    symbols.shown(symbols.list(m.charset))) or
-      tostring(m.output or "no texts")},
+    {"reads", kind and kind.reads(m) or tostring(m.output)},
     {"decoding", (m.decoding or "argmax") .. (m.blank and (", blank is class %d"):format(m.blank) or "")},
     {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},
     {"normalize", normalize},
     {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
     {"sha256", m.weights_sha256 or "none: saved by an older capl; only capl verify detects changed weights"},
     {"ops", list_of(d.ops)},
-    {"metrics", summary(value.table(m, "metrics"))},
+    {"metrics", summary(value.table(m, "metrics"), kind and kind.metric)},
     {"golden", ("%d images with their outputs; capl verify compares them"):format(d.golden)},
     {"recipe", ("%s, %s, by capl %s"):format(tostring(m.recipe), tostring(m.created), tostring(m.capl))},
   }

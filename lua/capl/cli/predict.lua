@@ -3,12 +3,16 @@
 local core = ...
 
 local decoding = require "cli.decoding"
+local fields = require "fields"
 local files = require "cli.files"
 local options = require "cli.options"
 
 local spec = decoding.add_to {
   {name = "json", type = "flag", default = false,
-    doc = "prints one JSON object per line: path, text, confidence, chars = confidence per character; or path, error"},
+    doc = "prints one JSON object per line: path, text, confidence, chars = confidence per character, or for classes " ..
+      "path, class, confidence; or path, error"},
+  {name = "top", type = "number", from = 1, to = 16,
+    doc = "classes: how many of the most probable ones to print, each with its probability (1)"},
   decoding.device,
   decoding.precision,
   {name = "workers", type = "number", default = -1, doc = "decoding threads; -1 = one per processor"},
@@ -21,34 +25,28 @@ local function field(text)
   return (text:gsub("[%c\\]", function(c) return escapes[c] or ("\\x%02x"):format(c:byte()) end))
 end
 
-local function as_text(path, reading)
+local function as_text(kind, path, reading, o)
   if reading.error then return "" end
-  return ("%s\t%s\t%.4f\n"):format(field(path), field(reading.text), reading.confidence)
+  local columns = {field(path)}
+  for _, value in ipairs(kind.columns(reading, o)) do columns[#columns + 1] = field(value) end
+  return table.concat(columns, "\t") .. "\n"
 end
 
--- Four places, as the lines of text have.
-local function rounded(list)
-  local out = {}
-  for i, value in ipairs(list) do out[i] = math.floor(1e4 * value + 0.5) / 1e4 end
-  return out[1] and out or nil
-end
-
-local function as_json(path, reading)
-  local line = {path = path, error = reading.error}
-  if not reading.error then
-    line.text, line.confidence, line.chars = reading.text, reading.confidence, rounded(reading.sure)
-  end
+local function as_json(kind, path, reading, o)
+  local line = reading.error and {error = reading.error} or kind.json(reading, o)
+  line.path = path
   return core.json_encode(line) .. "\n"
 end
 
 --- Prints a line per image; bad ones go to standard error. -> number of bad ones
 local function read_all(model, paths, o, sizes)
   local batches, done, bad = model:files(paths, o.workers), 0, 0
+  local kind = fields.of_model(model:info())
   for readings in function() return batches:next() end do
     local lines = {}
     for i, reading in ipairs(readings) do
       files.count_size(sizes, reading)
-      lines[i] = (o.json and as_json or as_text)(paths[done + i], reading)
+      lines[i] = (o.json and as_json or as_text)(kind, paths[done + i], reading, o)
       if reading.error then
         bad = bad + 1
         core.sys.err(reading.error .. "\n")
@@ -67,6 +65,7 @@ local function main(job)
   local paths = files.of(words, job.usage)
   local model = core.model_open(path, {device = o.device, precision = o.precision})
   decoding.set(model, o)
+  if o.top and model:info().kind ~= "class" then core.fail("--top is for models that give classes; this one gives texts") end
   local sizes = files.sizes(model:info())
   local bad = read_all(model, paths, o, sizes)
   files.print_sizes(sizes)

@@ -10,7 +10,7 @@ local options = require "cli.options"
 local plot = require "plot"
 local recipe = require "cli.execute"
 local show = require "augment.show"
-local symbols = require "fields.symbols"
+local kinds = require "fields"
 
 local spec = {
   {name = "out", type = "text", value = "FILE", default = "preview.png", doc = "output PNG file"},
@@ -62,12 +62,12 @@ end
 -- ---- views ----
 
 local function text_of(loader, target, i)
-  return symbols.spell(loader.charset, target:narrow(1, i, 1):reshape(-1):tolist())
+  return kinds.of_labels(loader).spell(loader, target:narrow(1, i, 1):reshape(-1):tolist())
 end
 
 -- "7K0Q", of a mixed sample "7K0Q 70 % + B3".
 local function caption(loader, batch, i)
-  if not batch.target or loader.charset == "" then return nil end
+  if not batch.target or not kinds.of_labels(loader) then return nil end
   local text = text_of(loader, batch.target, i)
   local share = batch.mix and batch.mix:reshape(-1):tolist()[i] or 1
   if share == 1 or not batch.target2 then return text end

@@ -3,6 +3,7 @@
 local core = ...
 
 local decoding = require "cli.decoding"
+local fields = require "fields"
 local options = require "cli.options"
 
 local spec = {
@@ -14,14 +15,15 @@ local spec = {
 local function replay(path, device, precision)
   local model = core.model_open(path, {device = device, precision = precision})
   local verdict = model:verify()
-  verdict.precision = model:info().precision
+  local info = model:info()
+  verdict.precision, verdict.answers = info.precision, fields.of_model(info).answers
   model:free()
   return verdict
 end
 
 local function line(v)
-  return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed), %d of %d texts the same: %s\n"):format(
-    v.precision, v.difference, v.largest, v.tolerance, v.same_texts, v.n, v.ok and "ok" or "FAILED")
+  return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed), %d of %d %s the same: %s\n"):format(
+    v.precision, v.difference, v.largest, v.tolerance, v.same_texts, v.n, v.answers, v.ok and "ok" or "FAILED")
 end
 
 local function main(job)

@@ -8,7 +8,8 @@ local symbols = require "fields.symbols"
 
 local files = {}
 
-local image_keys = {"charset", "length", "width", "height", "channels", "variable", "case", "resize", "widths"}
+local image_keys = {
+  "charset", "length", "width", "height", "channels", "variable", "case", "fold_width", "resize", "widths"}
 
 local function with(keys, more)
   local all = {unpack(keys)}
@@ -53,14 +54,16 @@ local function read_widths(where, widths)
   return nil, widths.step
 end
 
--- What the engine gets to know of the images. charset: false = none yet
-local function image_options(where, o, charset, length)
-  local lo, hi = read_length(where, length or o.length)
+-- What the engine gets to know of the images. labels: {charset, false = none yet; classes = list}; of o unless given
+local function image_options(where, o, labels)
+  local charset, classes = labels and labels.charset, labels and labels.classes
+  local lo, hi = read_length(where, not classes and o.length or nil)
   local widths, step = read_widths(where, o.widths)
   if charset == nil and o.charset ~= "auto" then charset = o.charset end
   return {
     width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
-    variable = o.variable, case = o.case, resize = o.resize, widths = widths, width_step = step,
+    classes = classes, variable = o.variable, case = o.case, fold_width = o.fold_width, resize = o.resize,
+    widths = widths, width_step = step,
   }
 end
 
@@ -92,6 +95,26 @@ local function must_have_charset(where, charset, place)
   check.fail(where, ('charset = "auto", but no image of %s has a label'):format(place))
 end
 
+-- classes = {"cat", "dog"} or "auto" -> the same, or nil without it
+local function read_classes(where, o)
+  if o.classes == nil then return nil end
+  if o.classes ~= "auto" then check.value(where, {"classes", "table"}, o.classes) end
+  if o.charset then check.fail(where, "charset is of texts, classes are names of images: give one of them") end
+  return o.classes
+end
+
+--- The names that the labels of a list or database hold, sorted.
+local function found_classes(box)
+  local seen, classes = {}, {}
+  for i = 0, box:count() - 1 do
+    local name = box:text(i)
+    if name and not seen[name] then classes[#classes + 1] = name end
+    if name then seen[name] = true end
+  end
+  table.sort(classes)
+  return classes
+end
+
 --- Of a list or database: finds what was asked to be found.
 local function settle_labels(where, box, o, place)
   if o.charset == "auto" then
@@ -99,6 +122,11 @@ local function settle_labels(where, box, o, place)
     box:set_charset(must_have_charset(where, found_charset(where, box), place), lo or o.variable and 1 or hi, hi)
   end
   if o.length == "auto" and o.charset then box:fit_length() end
+  local classes = read_classes(where, o)
+  if not classes then return end
+  if classes == "auto" then classes = found_classes(box) end
+  if #classes == 0 then check.fail(where, ('classes = "auto", but no image of %s has a label'):format(place)) end
+  box:set_classes(classes)
 end
 
 --- Once per source: the widths that were found, and what none of them holds.
@@ -163,9 +191,9 @@ local function refuse_rule(box, dir, rule)
   }
 end
 
---- Gives every file its label. spell(text) -> what the engine knows it by, or nil and why there is no such label
+--- Gives every file its label.
 -- out  list of {id=, name=, message=} of those that have none
-local function set_labels(box, dir, rule, spell)
+local function set_labels(box, dir, rule)
   if type(rule) ~= "function" then check.value("data.folder", {"label", "string"}, rule) end
   local bad, fits = {}, 0
   for i = 0, box:count() - 1 do
@@ -173,14 +201,10 @@ local function set_labels(box, dir, rule, spell)
     local good, why
     if type(text) == "string" then
       fits = fits + 1
-      if spell then text, why = spell(text) end
-      if text then good, why = box:set_label(i, text) end
+      good, why = box:set_label(i, text)
     else
-      why = ("the label rule %s does not fit"):format(show_rule(rule))
-    end
-    if not text then
       box:set_label(i, "") -- counts as bad for the loader too
-      why = ("%s/%s: %s"):format(dir, box:name(i), why)
+      why = ("%s/%s: the label rule %s does not fit"):format(dir, box:name(i), show_rule(rule))
     end
     if not good then bad[#bad + 1] = {id = i, name = box:name(i), message = why} end
   end
@@ -289,14 +313,6 @@ end
 
 -- ---- classes ----
 
--- A class is one character to the engine: "!" for the first, "\"" for the second, and so on.
-local CLASSES_MAX = 94
-local function class_character(k) return string.char(32 + k) end
-
-local function refuse_classes(count)
-  check.fail("data.folder", ("%d classes; there may be %d"):format(count, CLASSES_MAX))
-end
-
 --- Names of all folders that hold files, sorted.
 local function find_classes(dir)
   local box = names_below(dir)
@@ -308,21 +324,6 @@ local function find_classes(dir)
   end
   table.sort(classes)
   return classes
-end
-
---- -> charset that stands for the classes, function(name) -> character
-local function class_labels(classes)
-  local characters, known = {}, {}
-  if #classes > CLASSES_MAX then refuse_classes(#classes) end
-  for k, class in ipairs(classes) do
-    if known[class] then check.fail("data.folder", ("class %s is named twice"):format(class)) end
-    characters[k] = class_character(k)
-    known[class] = characters[k]
-  end
-  return table.concat(characters), function(class)
-    if known[class] then return known[class] end
-    return nil, ("'%s' is none of the %d classes"):format(class, #classes)
-  end
 end
 
 -- ---- sources ----
@@ -340,12 +341,13 @@ local function lazy_bad(box)
 end
 
 local folder_keys = with(image_keys, {"label", "classes"})
-local list_keys = with(image_keys, {"root", "format", "path", "label", "separator"})
+local list_keys = with(image_keys, {"classes", "root", "format", "path", "label", "separator"})
+local lmdb_keys = with(image_keys, {"classes"})
 
 local function classes_of(dir, o)
-  if o.charset or not (o.classes or o.label == "folder") then return nil end
-  if o.classes ~= nil then check.value("data.folder", {"classes", "table"}, o.classes) end
-  local classes = o.classes or find_classes(dir)
+  local given = read_classes("data.folder", o)
+  if o.charset or not (given or o.label == "folder") then return nil end
+  local classes = type(given) == "table" and given or find_classes(dir)
   return #classes > 0 and classes or nil
 end
 
@@ -373,7 +375,7 @@ function files.new(make)
   local function opened(op, path, box, o)
     settle_labels(op, box, o, path)
     print_widths(path, box, o.widths)
-    local source = make(box, o.charset and lazy_bad(box))
+    local source = make(box, (o.charset or o.classes) and lazy_bad(box))
     source.dir, source.place = path, "of " .. path
     return source
   end
@@ -385,7 +387,8 @@ function files.new(make)
   --       charset, length: of the texts (no charset = images
   --       without labels); charset = "auto": the characters that occur; length = 5, {4, 8}: from 4 to 8, or "auto": as
   --       found;
-  --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these.
+  --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these;
+  --       fold_width = true: full-width and half-width forms become the usual ones.
   --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
@@ -405,25 +408,27 @@ function files.new(make)
       if o.charset == nil then o.charset = "auto" end
     end
     local classes = classes_of(dir, o)
-    local charset, spell = o.charset, nil
-    if classes then charset, spell = class_labels(classes) end
-    if o.label and not charset then check.fail("data.folder", "label needs a charset to know the characters") end
+    local charset = o.charset
+    if o.label and not charset and not classes then
+      check.fail("data.folder", "label needs a charset to know the characters")
+    end
     local rule = (o.label == "folder" or classes and not o.label) and folder_of or o.label or default_rule
     local find = charset == "auto"
     local box = core.data.folder_source(dir,
-      image_options("data.folder", o, not find and charset, classes and 1 or o.length))
+      image_options("data.folder", o, {charset = not find and charset, classes = classes}))
     if find then find_charset(box, dir, o, rule) end
-    local bad = charset and set_labels(box, dir, rule, spell)
-    if o.length == "auto" and charset and not classes then box:fit_length() end
+    local bad = (charset or classes) and set_labels(box, dir, rule)
+    if o.length == "auto" and charset then box:fit_length() end
     print_widths(dir, box, o.widths)
     local source = make(box, bad)
-    source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, classes, true
+    source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, source.class_names, true
     source.label, source.names = rule == folder_of and "folder" or rule, names
     return source
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
-  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; root = folder
+  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes =
+  --       {"cat", "dog"} or "auto", as found: each label is the name of one; root = folder
   --       that paths begin at (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the
   --       columns or keys (path, file, filename or image; label or text); separator = "," of CSV
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
@@ -439,10 +444,11 @@ function files.new(make)
   --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
   --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
   -- in   path = the database's folder, or its file
-  -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder
+  -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes: as of
+  --      data.list
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
-    local o = check.keys("data.lmdb", opts, image_keys)
+    local o = check.keys("data.lmdb", opts, lmdb_keys)
     check.value("data.lmdb", {"path", "string"}, path)
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
     return opened("data.lmdb", path, box, o)
@@ -464,7 +470,7 @@ function files.new(make)
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
     local database = kind == "folder" or path:match("%.mdb$")
     local rest = {}
-    for _, key in ipairs(image_keys) do rest[key] = o[key] end
+    for _, key in ipairs(lmdb_keys) do rest[key] = o[key] end
     return (database and made.lmdb or made.list)(path, rest)
   end
 

@@ -21,10 +21,11 @@ local data = {}
 local Source = {}
 Source.__index = Source
 
--- n_classes: of its targets; those of texts are the characters of the charset.
+-- n_classes: of its targets; those of texts are the characters of the charset. class_names: where they are classes.
 local function source(box, bad)
-  local charset = box:charset()
-  return setmetatable({box = box, bad = bad or {}, charset = charset, n_classes = symbols.count(charset),
+  local charset, names = box:charset(), box:class_names()
+  return setmetatable({box = box, bad = bad or {}, charset = charset, class_names = names,
+    n_classes = names and #names or symbols.count(charset),
     length = box:length(), length_min = box:length_min(), widths = box:widths()}, Source)
 end
 

@@ -148,9 +148,10 @@ end
 --       pin = "auto" | true | false: whether batches wait for a GPU in page-locked memory
 -- out   loader: loader.charset and loader.classes: how many classes its targets have, which of texts is the number of
 --       characters of the charset; for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target =
---       (N,T) i32, -1 past the end of a shorter text, target_length = (N) i32, width = (N) i32 px of W that each image
---       takes where the source has several widths (a batch has one of them), onehot = (N,T*K)} and the source's fields
---       by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not is nil;
+--       (N,T) i32, -1 past the end of a shorter text (N of classes), target_length = (N) i32, width = (N) i32 px of W
+--       that each image takes where the source has several widths (a batch has one of them), onehot = (N,T*K)} and the
+--       source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not
+--       is nil;
 --       batch.ids = list of the samples' numbers in the source, from 0, which source:name(id) names
 -- errs  value: unknown option, role or range; what reading the source raises
 function Loader.new(opts)
@@ -180,9 +181,9 @@ function Loader.new(opts)
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
-    classes = o.source.n_classes, length = o.source.length, length_min = o.source.length_min, widths = o.source.widths,
-    batch = o.batch or 64, workers = low.workers, dtype = low.dtype,
-    normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
+    classes = o.source.n_classes, class_names = o.source.class_names, length = o.source.length,
+    length_min = o.source.length_min, widths = o.source.widths, batch = o.batch or 64, workers = low.workers,
+    dtype = low.dtype, normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
     reported_bad = 0, low = low,
   }, Loader)
   self.line = {stats = self:stats()}
@@ -319,7 +320,8 @@ end
 --- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and
 -- copies of a batch.
 function Batch:__index(key)
-  if key == "target_length" and rawget(self, "target") then -- texts that are all as long as their targets
+  -- texts that are all as long as their targets
+  if key == "target_length" and rawget(self, "target") and self.target.ndim == 2 then
     rawset(self, "target_length", core.full({self.count}, self.target.shape[2], {dtype = "i32"}))
     return rawget(self, "target_length")
   end

@@ -11,7 +11,7 @@ local ctc = {}
 ctc.decodings = {"argmax", "ctc"}
 
 local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"}}
-local outputs = {"text", "numbers"}
+local outputs = {"text", "class", "numbers"}
 
 --- Checks what capl.model is given.
 function ctc.check_options(opts)

@@ -11,16 +11,31 @@
 local core, observer = ...
 
 local check = require "check"
+local fields = require "fields"
 
 local meter = {}
 
--- Each kind, and the field of a batch that it reads.
-local kinds = {
-  {name = "text", field = "target"}, {name = "segmentation", field = "mask"}, {name = "localization", field = "points"},
-  {name = "regression", field = "value"},
-}
+-- Whether the samples of a loader have a field of that name.
+local function has_field(name)
+  return function(loader)
+    local box = loader.source and loader.source.box
+    for _, field in ipairs(box and box:fields() or {}) do
+      if field.name == name then return true end
+    end
+    return false
+  end
+end
 
--- Names of the kinds, or the fields of a kind's name.
+-- Each kind, the field of a batch that it reads, and whether a loader gives that: labels first.
+local kinds = {}
+for _, kind in ipairs(fields.kinds) do
+  kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels}
+end
+for _, kind in ipairs{{"segmentation", "mask"}, {"localization", "points"}, {"regression", "value"}} do
+  kinds[#kinds + 1] = {name = kind[1], field = kind[2], suits = has_field(kind[2])}
+end
+
+-- The kind of a name.
 local function kind_of(op, name)
   local names = {}
   for i, kind in ipairs(kinds) do
@@ -30,20 +45,10 @@ local function kind_of(op, name)
   check.unknown(op, "meter", name, names)
 end
 
-local function fields_of(loader)
-  local names = {}
-  local box = loader.source and loader.source.box
-  for _, field in ipairs(box and box:fields() or {}) do names[field.name] = true end
-  return names
-end
-
-local function reads_text(loader) return loader.charset and loader.charset ~= "" and loader.length and true or false end
-
--- A kind that would suit what a loader's samples hold; nil when there is none.
-local function suited(loader)
-  local names = fields_of(loader)
+-- A kind that would suit what a loader's samples hold; nil when there is none. labels = true: of their labels
+local function suited(loader, labels)
   for _, kind in ipairs(kinds) do
-    if names[kind.field] then return kind.name end
+    if kind.suits(loader) and (kind.labels or not labels) then return kind.name end
   end
 end
 
@@ -60,9 +65,8 @@ end
 
 local function make_kind(op, name, loader, opts)
   local kind = kind_of(op, name)
-  local there = name == "text" and reads_text(loader) or name ~= "text" and fields_of(loader)[kind.field]
-  if not there then
-    local other = reads_text(loader) and "text" or suited(loader)
+  if not kind.suits(loader) then
+    local other = suited(loader)
     check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field,
       loader.role), other and ('its samples suit meter = "%s"'):format(other)
       or "meter = function(loader) return {…} end makes one of your own")
@@ -73,18 +77,16 @@ local function make_kind(op, name, loader, opts)
 end
 
 --- The meter of an evaluation.
--- in   what: nil (texts where the loader has them), the name of a kind, or function(loader) -> meter; loader; opts:
---      merge, decoding (that of capl.model)
+-- in   what: nil (that of the labels, where the loader has them), the name of a kind, or function(loader) -> meter;
+--      loader; opts: merge, decoding (that of capl.model)
 -- errs value: no such kind, or none that suits the loader; no meter
 function meter.make(op, what, loader, opts)
   if core.is_callable(what) then return check_own(op, what(loader) or {}) end
-  if what == nil and not reads_text(loader) then
-    local other = suited(loader)
-    check.fail(op, "the loader's images have no labels", other
-      and ('meter = "%s" reads what its samples have'):format(other)
-      or "meter = function(loader) return {…} end makes a meter of your own")
-  end
-  return make_kind(op, what or "text", loader, opts)
+  local name = what or suited(loader, true)
+  if name then return make_kind(op, name, loader, opts) end
+  local other = suited(loader)
+  check.fail(op, "the loader's images have no labels", other and ('meter = "%s" reads what its samples have'):format(other)
+    or "meter = function(loader) return {…} end makes a meter of your own")
 end
 
 --- A batch's field that a meter of op reads.

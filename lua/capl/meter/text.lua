@@ -10,6 +10,7 @@ local align = require "meter.align"
 local check = require "check"
 local ctc = require "meter.ctc"
 local interval = require "meter.interval"
+local kept = require "meter.kept"
 local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
@@ -64,6 +65,14 @@ end
 local spec = {{"charset", "string"}, {"merge", "table"}, {"decode", "function"},
   {"decoding", "string", default = "argmax"}, {"loader", "table"}, {"worst", "whole", default = WORST}}
 
+-- Worse first: more edits, then more sure of it.
+local function worse(a, b)
+  if a.edits ~= b.edits then return a.edits > b.edits end
+  local x, y = a.confidence or 0, b.confidence or 0
+  if x ~= y then return x > y end
+  return a.id < b.id
+end
+
 --- train.TextMeter{…}: a meter for texts.
 -- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
 --      merge = list of sets of characters that count as one beside the strict metric ({"0O"} when the charset has
@@ -84,15 +93,20 @@ local function new(opts)
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({
     charset = charset, symbols = symbols.list(charset), merge = sets, same = merged_of(sets),
-    decode = o.decode, decoding = o.decoding, loader = o.loader, most = o.worst,
+    decode = o.decode, decoding = o.decoding, loader = o.loader,
     n = 0, exact = 0, merged = 0, chars = 0, right = 0, edits = 0, share = 0, confidence = 0, confident = 0,
-    steps = 0, blanks = 0, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {}, wrong = {},
-    fine = {}, seen_fine = 0,
+    steps = 0, blanks = 0, by_place = {}, by_length = {}, by_confidence = {}, right_of = {}, pairs = {},
+    kept = kept.new(o.worst, worse),
   }, Text)
   local read = o.decoding == "ctc" and self.read_paths or self.read_columns
   self.waiting = pending.new(function(columns, keys, notes) read(self, columns, keys, notes) end)
   self.readings = merge.values() -- readings that are texts already, where several ranks count them together
   return self
+end
+
+--- Another meter for the same texts, which has counted nothing. worst: samples that it keeps
+function Text:fresh(worst)
+  return new{charset = self.charset, decoding = self.decoding, worst = worst, merge = {}}
 end
 
 --- The same for a charset: capl.text_meter(charset, {merge = …, decoding = …}).
@@ -167,32 +181,6 @@ local function alike(self, read, truth)
   return true
 end
 
--- Worse first: more edits, then more sure of it.
-local function worse(a, b)
-  if a.edits ~= b.edits then return a.edits > b.edits end
-  local x, y = a.confidence or 0, b.confidence or 0
-  if x ~= y then return x > y end
-  return a.id < b.id
-end
-
-local function keep_wrong(self, entry)
-  table.insert(self.wrong, entry)
-  if #self.wrong < 4 * self.most then return end
-  table.sort(self.wrong, worse)
-  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
-end
-
--- The same number for the same k, as if drawn from 1 to k. (Once is not enough: k * 48271 alone is a multiple of k.)
-local function drawn(k) return k * 48271 % 2147483647 * 48271 % 2147483647 % k + 1 end
-
--- Right readings from all over the set, each with the same chance; the choice is the same in every run.
-local function keep_right(self, entry)
-  self.seen_fine = self.seen_fine + 1
-  local k = self.seen_fine
-  local place = k <= self.most and k or drawn(k)
-  if place <= self.most then self.fine[place] = entry end
-end
-
 local function count_confidence(self, confidence, right)
   local b = bucket(self.by_confidence, math.min(9, math.floor(10 * confidence)))
   b.n = b.n + 1
@@ -210,13 +198,13 @@ local function count_one(self, read, truth, confidence, id)
     self.exact, length.right = self.exact + 1, length.right + 1
     self.merged = self.merged + 1
     count_right(self, want)
-    keep_right(self, entry)
+    self.kept:right(entry)
   else
     local got = symbols.of(read)
     entry.edits = count_wrong(self, got, want, id)
     self.edits, self.share = self.edits + entry.edits, self.share + entry.edits / math.max(#got, #want)
     if alike(self, got, want) then self.merged = self.merged + 1 end
-    keep_wrong(self, entry)
+    self.kept:wrong(entry)
   end
   if confidence then count_confidence(self, confidence, read == truth) end
 end
@@ -535,9 +523,13 @@ end
 -- edits}.
 function Text:samples()
   flush(self)
-  table.sort(self.wrong, worse)
-  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
-  return {wrong = self.wrong, right = self.fine}
+  return self.kept:samples()
+end
+
+--- What stands below a sample's picture, and what should, one symbol below the other.
+function Text.caption(entry)
+  local truth, read = align.side_by_side(entry.truth, entry.read)
+  return table.concat(read), table.concat(truth)
 end
 
 --- Pairs of characters with a few samples of each, most frequent first.

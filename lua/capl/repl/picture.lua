@@ -7,7 +7,7 @@ local core = ...
 
 local check = require "check"
 local graphics = require "repl.graphics"
-local symbols = require "fields.symbols"
+local fields = require "fields"
 local term = require "repl.term"
 
 local picture = {}
@@ -51,9 +51,9 @@ end
 -- Labels of a batch that is the source's first: as the source has them, else as the targets say.
 local function texts_of(source, batch, n)
   local out, target = {}, batch.target
-  local is_text = core.is_tensor(target) and target.ndim == 2 and type(source.charset) == "string"
+  local kind = core.is_tensor(target) and target.ndim == 2 and fields.of_labels(source)
   for i = 1, n do
-    out[i] = source:text(i - 1) or is_text and symbols.spell(source.charset, target:select(1, i):tolist())
+    out[i] = source:text(i - 1) or kind and kind.spell(source, target:select(1, i):tolist())
       or source:name(i - 1) or ""
   end
   return out

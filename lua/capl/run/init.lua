@@ -8,6 +8,7 @@ local core, observer = ...
 local Features = require "run.features"
 local dist = require "dist"
 local facts = require "run.facts"
+local fields = require "fields"
 local output = require "output"
 local own_kernels = require "run.own_kernels"
 local run_folder = require "run.folder"
@@ -417,8 +418,7 @@ end
 --- What to do with the model of this run; nil when it has none that a command reads.
 function Run:next_command()
   local output_kind = self.model_options and self.model_options.output
-  local reads_text = output_kind == nil or output_kind == "text"
-  if not self.kept or not reads_text then return nil end
+  if not self.kept or not fields.kind(output_kind or "text") then return nil end
   return shell.command{self.program, "predict", self.kept, an_image(self)}
 end
 

@@ -4,8 +4,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
+local fields = require "fields"
 local sync = require "dist.sync"
-local symbols = require "fields.symbols"
 local Run = require "run"
 
 local modelfile = {}
@@ -60,18 +60,6 @@ local function first_images(source, facts)
   return out[1] and out or nil
 end
 
--- How texts come out of the model: of loader's labels, by the options of capl.model.
-local function text_facts(run, facts, loader)
-  local given = run.model_options or {}
-  facts.output, facts.decoding, facts.charset = "text", given.decoding or "argmax", loader.charset
-  if facts.decoding == "argmax" then
-    facts.length = loader.length
-    return
-  end
-  facts.blank = symbols.count(loader.charset)
-  facts.length_min, facts.length_max = loader.length_min or loader.length, loader.length
-end
-
 -- What the loader knows of the model's input and output.
 local function facts_of(run, loader)
   local width, height, channels, resize
@@ -85,7 +73,8 @@ local function facts_of(run, loader)
     created = core.sys.date(), recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
   if loader and width then facts.normalize = loader.normalize or "standardize" end
-  if loader and width and loader.charset ~= "" then text_facts(run, facts, loader) end
+  local kind = loader and width and fields.of_labels(loader)
+  for key, value in pairs(kind and kind.facts(run.model_options or {}, loader) or {}) do facts[key] = value end
   return facts
 end
 

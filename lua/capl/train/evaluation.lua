@@ -4,7 +4,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
-local align = require "meter.align"
 local check = require "check"
 local Run = require "run"
 
@@ -34,7 +33,7 @@ function evaluation.line(meter)
   return ("%s %.4g"):format(meter.main, meter:result()[meter.main])
 end
 
-local shares = {exact = true, miou = true}
+local shares = {exact = true, miou = true, accuracy = true}
 
 --- A few words for the line that is redrawn: "val 96.1 %".
 function evaluation.note(meter)
@@ -97,12 +96,12 @@ end
 
 local function cell(meter, e)
   local image = image_of(meter, e.id)
-  local truth, read = align.side_by_side(e.truth, e.read)
-  return image and {image = image, caption = table.concat(read), truth = table.concat(truth), good = e.truth == e.read,
+  local caption, truth = meter.caption(e)
+  return image and {image = image, caption = caption, truth = truth, good = e.truth == e.read,
     note = e.confidence and ("%.0f %%"):format(100 * e.confidence)} or nil
 end
 
-local function text_sheet(meter, path, name)
+local function captioned_sheet(meter, path, name)
   local cells = {}
   for _, e in ipairs(chosen(meter:samples())) do cells[#cells + 1] = cell(meter, e) end
   if #cells > 0 then
@@ -173,9 +172,9 @@ local function gallery(meter, path, name)
     sections = {{title = "the worst ones", views = views}}}
 end
 
--- samples.png: the worst readings, and some right ones of texts, with the confidence of each.
+-- samples.png: the worst readings, and some right ones of texts and classes, with the confidence of each.
 local function draw_samples(meter, path, name)
-  if meter.kind == "text" then text_sheet(meter, path, name) else gallery(meter, path, name) end
+  if meter.caption then captioned_sheet(meter, path, name) else gallery(meter, path, name) end
 end
 
 local function shown(character) return character == "" and "nothing" or character end

@@ -6,7 +6,6 @@
 local core = ...
 
 local merge = require "meter.merge"
-local text_meter = require "meter.text"
 
 local exported = {}
 
@@ -21,10 +20,10 @@ end
 -- Whether a loader changes its images, anew each time: of what the run has seen, nothing is left to read again.
 local function changes(loader) return loader.low ~= nil and (loader.low.augment or loader.low.stages) ~= nil end
 
--- Samples to compare; {} where texts are not read by a decoding that a file has.
+-- Samples to compare; {} where what is read is no text or class, or is read by a decoding that no file has.
 local function chosen(meter)
   local out = {}
-  if not meter or meter.kind ~= "text" or meter.decode or not meter.loader or not meter.again then return out end
+  if not meter or not meter.fresh or meter.decode or not meter.loader or not meter.again then return out end
   if changes(meter.loader) then return out end
   local samples = meter:samples()
   first(samples.right, EACH, out)
@@ -54,8 +53,7 @@ end
 
 -- What the model itself reads in f32, in the order of ids: rounding in 16 bits is no difference of the file's.
 local function read_again(meter, ids)
-  local again = merge.alone(text_meter.new,
-    {charset = meter.charset, decoding = meter.decoding, worst = 4 * #ids, merge = {}})
+  local again = merge.alone(meter.fresh, meter, 4 * #ids)
   local batch, output = meter.again(ids, "fp32")
   local order, out = {}, {}
   for i = 1, #ids do order[i] = i end

@@ -3,6 +3,7 @@
 local core, observer = ...
 
 local Run = require "run"
+local fields = require "fields"
 local sync = require "dist.sync"
 local evaluate = require "train.evaluate"
 local evaluation = require "train.evaluation"
@@ -31,9 +32,8 @@ local function new(run, o)
   self.callbacks = callbacks.new(self)
   run:notify("loop", self)
   if not run.model then
-    local text = o.train.charset and o.train.charset ~= ""
-    run:set_model(o.model, text and {output = "text", charset = o.train.charset, length = o.train.length}
-      or {output = "other"})
+    local kind = fields.of_labels(o.train)
+    run:set_model(o.model, kind and kind.options(o.train) or {output = "other"})
   end
   o.optimizer:set_position(0)
   return self
@@ -79,10 +79,7 @@ function Fit:model_path(name) return self.run.mode == "run" and sync.is_main() a
 
 function Fit:save_model(name, metrics)
   if self.run.mode ~= "run" then return end
-  local train = self.o.train
-  modelfile.save(self:path(name), self.model, {
-    charset = train.charset, length = train.length, normalize = train.normalize, metrics = metrics,
-  })
+  modelfile.save(self:path(name), self.model, {normalize = self.o.train.normalize, metrics = metrics})
 end
 
 -- ---- evaluation ----

@@ -25,6 +25,7 @@ return require("missing").watch("train", {
   sharded_step = require("train.callbacks.shards").sharded_step,
   save_evaluation = require "train.evaluation".save,
   TextMeter = require "meter.text".new,
+  ClassificationMeter = require "meter.classification".new,
   SegmentationMeter = require "meter.segmentation".new,
   LocalizationMeter = require "meter.localization".new,
   RegressionMeter = require "meter.regression".new,

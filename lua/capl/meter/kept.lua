@@ -1,0 +1,38 @@
+-- kept.lua: the few samples of an evaluation that are shown: the worst ones, and right ones from all over the set.
+-- SPDX-License-Identifier: Apache-2.0
+local Kept = {}
+Kept.__index = Kept
+
+--- most: samples of each; worse(a, b): whether a comes before b among the wrong ones
+local function new(most, worse)
+  return setmetatable({most = most, worse = worse, wrong_ones = {}, right_ones = {}, seen = 0}, Kept)
+end
+
+local function cut(self)
+  table.sort(self.wrong_ones, self.worse)
+  for i = self.most + 1, #self.wrong_ones do self.wrong_ones[i] = nil end
+end
+
+--- Adds a wrong one: a table.
+function Kept:wrong(entry)
+  table.insert(self.wrong_ones, entry)
+  if #self.wrong_ones >= 4 * self.most then cut(self) end
+end
+
+-- The same number for the same k, as if drawn from 1 to k. (Once is not enough: k * 48271 alone is a multiple of k.)
+local function drawn(k) return k * 48271 % 2147483647 * 48271 % 2147483647 % k + 1 end
+
+--- Adds a right one; each has the same chance to be kept, and the choice is the same in every run.
+function Kept:right(entry)
+  self.seen = self.seen + 1
+  local place = self.seen <= self.most and self.seen or drawn(self.seen)
+  if place <= self.most then self.right_ones[place] = entry end
+end
+
+--- {wrong = worst first, right = …}
+function Kept:samples()
+  cut(self)
+  return {wrong = self.wrong_ones, right = self.right_ones}
+end
+
+return {new = new}
