@@ -21,7 +21,8 @@ struct capl_model {
   model_meta meta;
   capl_precision precision; /* low == CAPL_F32: nothing runs in 16 bits */
   int steps[GRAPH_WIDTHS_MAX]; /* T at each width */
-  double *output;  /* [MODEL_BATCH * T*K] */
+  double *output;  /* [batch * T*K] */
+  int batch;       /* images that the graph computes at once, at most MODEL_BATCH */
   uint8_t *room;   /* [3*H*W], for one image in the channels given */
   uint8_t *levels; /* [MODEL_BATCH][C*H*W] */
   capl_image scratch;
@@ -131,12 +132,15 @@ static capl_status check_output(capl_model *m, int w)
   return mismatch(m, text);
 }
 
-/* Room for a batch of images and for what the graph says of them. */
+/* Room for a batch of images and for what the graph says of them. With tens of thousands of symbols that is a hundred
+** thousand numbers for each image: then fewer are computed at once. */
 static capl_status make_room(capl_model *m)
 {
-  int most = 0;
+  enum { NUMBERS = 4 << 20 };
+  int most = 1;
   for (int w = 0; w < model_widths(m); w++) most = model_outputs(m, w) > most ? model_outputs(m, w) : most;
-  m->output = malloc((size_t)MODEL_BATCH * (size_t)most * sizeof *m->output);
+  m->batch = NUMBERS / most < 1 ? 1 : NUMBERS / most < MODEL_BATCH ? NUMBERS / most : MODEL_BATCH;
+  m->output = malloc((size_t)m->batch * (size_t)most * sizeof *m->output);
   m->room = malloc(3 * (size_t)m->meta.width * (size_t)m->meta.height);
   m->levels = malloc(MODEL_BATCH * model_levels(m));
   m->decoding = calloc(1, sizeof *m->decoding);
@@ -268,7 +272,11 @@ capl_status model_read_levels(capl_model *m, const uint8_t *levels, size_t strid
     int at[MODEL_BATCH], count = 0;
     for (int i = 0; i < n; i++)
       if (w[i] == wanted) at[count++] = i;
-    if (count > 0) CAPL_TRY(read_width(m, levels, stride, wanted, at, count, readings, output));
+    for (int first = 0; first < count; first += m->batch) {
+      int some = count - first < m->batch ? count - first : m->batch;
+      double *out = output ? output + (size_t)first * (size_t)model_outputs(m, wanted) : NULL;
+      CAPL_TRY(read_width(m, levels, stride, wanted, at + first, some, readings, out));
+    }
   }
   return CAPL_OK;
 }
