@@ -117,6 +117,14 @@ static capl_dtype widest_of(const capl_op *op, capl_tensor *const *in, int n_in)
   return widest;
 }
 
+/* Whether the device's kernel of op reads t's 16 bits as f32. */
+static bool kernel_casts(const capl_op *op, const capl_tensor *t, int i)
+{
+  if (!has_bit(op->kernel_casts, i)) return false;
+  const capl_kernel *k = t->device->kernels[capl_op_id_of(op)];
+  return k && k->dtypes & CAPL_BIT(t->dtype);
+}
+
 /* dtype input i is wanted in. */
 static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor *t, int i)
 {
@@ -125,7 +133,7 @@ static capl_dtype wanted(const capl_op *op, capl_dtype widest, const capl_tensor
     bool castable = has_bit(op->low_in, i) && low != CAPL_F32 && (t->dtype == CAPL_F32 || is_16_bit(t->dtype));
     return castable ? low : t->dtype;
   }
-  case CAPL_AMP_F32: return is_16_bit(t->dtype) ? CAPL_F32 : t->dtype;
+  case CAPL_AMP_F32: return is_16_bit(t->dtype) && !kernel_casts(op, t, i) ? CAPL_F32 : t->dtype;
   case CAPL_AMP_WIDEST: return has_bit(op->mask_in, i) ? t->dtype : widest;
   default: return t->dtype;
   }

@@ -1,7 +1,8 @@
 /* loss.c -- losses: from predictions and targets to a number to make small.
 **
-** Losses are f32 (f64 for f64 input), whatever the predictions are. Attribute reduction, as in
-** PyTorch: mean, sum, or none, which keeps one loss per row or element.
+** Losses are f32 (f64 for f64 input), whatever the predictions are, and computed so: kernels that read 16-bit
+** predictions (.kernel_casts) convert them. Attribute reduction, as in PyTorch: mean, sum, or none, which keeps one
+** loss per row or element.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <string.h>
@@ -99,6 +100,7 @@ const capl_op capl_op_cross_entropy = {
   .ins = "logits, labels, weight?",
   OUTS(loss),
   .amp = CAPL_AMP_F32,
+  .kernel_casts = 1u,
   .layout = CAPL_LAYOUT_ROW,
   .save_in = 7u,
   .shape = cross_entropy_shape,
@@ -174,6 +176,7 @@ const capl_op capl_op_bce_with_logits = {
   .ins = "x, target",
   OUTS(loss),
   .amp = CAPL_AMP_F32,
+  .kernel_casts = 1u,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
   .shape = bce_shape,
@@ -301,6 +304,7 @@ const capl_op capl_op_multilabel_soft_margin = {
   .ins = "x, target",
   OUTS(loss),
   .amp = CAPL_AMP_F32,
+  .kernel_casts = 1u,
   .layout = CAPL_LAYOUT_DENSE,
   .save_in = 3u,
   .shape = margin_shape,

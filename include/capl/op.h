@@ -101,6 +101,8 @@ struct capl_op {
   const capl_attr_spec *attrs; /* [CAPL_MAX_ATTR + 1], as ops.def lists them; behind the last they have no name */
   capl_amp amp;
   uint32_t low_in;   /* bit i: LOW casts input i: the factors, not a bias, which is added to f32 sums */
+  uint32_t kernel_casts; /* bit i: F32 leaves input i in 16 bits where the device's kernel lists that dtype: it converts
+                         ** elements as it reads them, and gives the same bits without a cast's pass over memory */
   uint32_t mask_in;  /* bit i: input i is a mask, no value: autocast leaves it alone */
   capl_layout layout;
   uint32_t mutates;  /* bit i: the kernel writes input i */

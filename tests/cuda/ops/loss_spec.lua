@@ -90,3 +90,31 @@ it("probabilities and variances out of range make that element NaN", function()
   nn.binary_cross_entropy(p, capl.tensor({0, 1, 1}, {device = "cuda"}), {reduction = "sum"}):backward()
   assert.same({0, 0, -2}, p.grad:to("ref"):tolist())
 end)
+
+describe("a loss of 16-bit predictions", function()
+  local labels = whole({50}, "i32", 3, 0, 8):to("cuda")
+  local targets = normal({50, 9}, "f32", 5):to("cuda"):sigmoid()
+  local losses = {
+    cross_entropy = function(x) return capl.nn.cross_entropy(x, labels, {label_smoothing = 0.1}) end,
+    bce_with_logits = function(x) return capl.nn.bce_with_logits(x, targets, {reduction = "sum"}) end,
+    multilabel_soft_margin = function(x) return capl.nn.multilabel_soft_margin(x, targets) end,
+    ["multilabel_soft_margin of rows"] = function(x)
+      return capl.nn.multilabel_soft_margin(x, targets, {reduction = "none"}):sum()
+    end,
+  }
+  for name, loss_of in pairs(losses) do
+    for _, dtype in ipairs {"bf16", "f16"} do
+      it(("%s has the bits of one that is cast: %s"):format(dtype, name), function()
+        local results = {}
+        for k, cast in ipairs {false, true} do
+          local x = normal({50, 9}, dtype, 1, 0, 3):to("cuda"):requires_grad_()
+          local loss = loss_of(cast and x:float() or x)
+          assert.equal("f32", loss.dtype)
+          loss:backward()
+          results[k] = {loss:item(), x.grad.dtype, x.grad:float():tolist()}
+        end
+        assert.same(results[2], results[1])
+      end)
+    end
+  end
+end)

@@ -28,9 +28,8 @@ SMALL = {
     "widen<bf16>": "gradients of the convolutions' weights, to f32",
     "binary<bf16, 8>": "activations of a linear layer",
     "unary<bf16, 8>": "activations of a linear layer",
-    "elements<f32>": "the loss, which its last block adds up",
-    "element_grad<f32>": "the loss's gradient",
-    "cast<f32, bf16>": "logits",
+    "elements<bf16>": "the loss, which its last block adds up",
+    "element_grad<bf16>": "the loss's gradient",
     "numbers_of_step": "one thread: learning rate and bias corrections of the step",
     "decide": "one thread: loss scale, gradient norm and whether the step is taken",
 }
