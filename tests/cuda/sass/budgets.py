@@ -2,7 +2,7 @@
 
 No function keeps anything in local memory beyond STACKS. Those whose speed decides a training step have a number of loads under way at a
 time, fit so many blocks into a multiprocessor, and issue their instructions faster than the memory moves their bytes. So do the
-other kernels of a step (step.py) on the way that it takes through them.
+other kernels of a step (step.py) on the way that it takes through them, or they are over before a launch is.
 Faults of each kind, in fixture.cu, must be found. --table prints the times in Markdown. Skipped where the tools are not.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -43,11 +43,15 @@ SLOW_WAYS = {
     "narrow_accesses": (step.Way("", 24, 8, 24), "no loop moves 24 bytes in accesses of 8 or more"),
     "slow_wide_way": (step.Way("", 32, 16, 32), "issuing takes"),
 }
+SMALL_FAULTS = {
+    "many_instructions": (step.Small("", 100, 8, None, ""), "longer than an empty launch"),
+    "long_thread": (step.Small("", 0.1, 0, None, ""), "instructions of one thread"),
+}
 REGISTERS, THREADS = 65536, 256
 
 # Bytes a second; instructions of threads a second: multiprocessors x 4 schedulers x 32 threads x clock (the lower one).
-Card = collections.namedtuple("Card", "name bytes issues")
-CARDS = {"90": Card("H200", 4.8e12, 132 * 128 * 1.755e9), "80": Card("A100", 2.0e12, 108 * 128 * 1.41e9)}
+Card = collections.namedtuple("Card", "name bytes issues clock")
+CARDS = {"90": Card("H200", 4.8e12, 132 * 128 * 1.755e9, 1.755e9), "80": Card("A100", 2.0e12, 108 * 128 * 1.41e9, 1.41e9)}
 
 
 def issue_share(loop, card, moved=None):
@@ -81,6 +85,45 @@ def faults(kernel, budget, card):
         yield f"{kernel.name}: issuing takes {issue_share(loop, card):.2f} of the memory's time on {card.name}"
 
 
+def turn_of(kernel, small):
+    """The instructions of a turn of a small kernel's loop."""
+    if small.way:
+        way = kernel.way(*small.way)
+        return way.body if way else []
+    return max((loop.body for loop in kernel.loops()), key=len, default=kernel.code)
+
+
+def small_times(kernel, small, card):
+    """Microseconds of a launch: of its bytes, of its instructions."""
+    memory, turn = small.mb * 1e12 / card.bytes, len(turn_of(kernel, small))
+    if not small.moved:
+        return memory, len(kernel.code) * step.THREAD_CYCLES * 1e6 / card.clock
+    return memory, small.mb * 1e12 / small.moved * turn / card.issues
+
+
+def small_faults(kernel, small, card):
+    """What is wrong with a kernel that a launch should outlast, in words."""
+    memory, issue = small_times(kernel, small, card)
+    if not turn_of(kernel, small):
+        yield f"{kernel.name}: no loop moves {small.way[0]} bytes in accesses of {small.way[1]} or more"
+    elif not small.moved and issue > step.LAUNCH_US:
+        yield f"{kernel.name}: {len(kernel.code)} instructions of one thread take {issue:.1f} us"
+    elif small.moved and max(memory, issue) > step.LAUNCH_US:
+        yield f"{kernel.name}: {max(memory, issue):.1f} us, longer than an empty launch: it needs a budget in step.WAYS"
+
+
+def check_small(dumps, table):
+    """H200 only: figures of the step are for that."""
+    wrong = []
+    for name, small in step.SMALL.items():
+        kernel = dumps[small.file].get(name)
+        wrong += small_faults(kernel, small, CARDS["90"]) if kernel else [f"{small.file}: there is no {name}"]
+        if table and kernel:
+            print("| {} | {} | {} | {:.1f} | {:.1f} |".format(name, small.mb, len(turn_of(kernel, small)),
+                                                              *small_times(kernel, small, CARDS["90"])))
+    return wrong
+
+
 def stacks(env, file, arch):
     """Functions of a file that keep more in local memory than is allowed."""
     base = os.path.basename(file)
@@ -101,12 +144,13 @@ def check(env, objects, arch, table):
             wrong += faults(kernels[name], budget, CARDS[arch])
             if table:
                 row(kernels[name], kernels[name].main_loop(), CARDS[arch])
-    return wrong + check_ways(env, objects, arch, table)
+    files = {kernel.file for kernel in [*step.WAYS.values(), *step.SMALL.values()]}
+    dumps = {file: sass.dump(env, os.path.join(objects, file), arch) for file in sorted(files)}
+    return wrong + check_ways(dumps, arch, table) + (check_small(dumps, table) if arch == "90" else [])
 
 
-def check_ways(env, objects, arch, table):
+def check_ways(dumps, arch, table):
     wrong = []
-    dumps = {file: sass.dump(env, os.path.join(objects, file), arch) for file in sorted({w.file for w in step.WAYS.values()})}
     for name, way in step.WAYS.items():
         kernel = dumps[way.file].get(name)
         wrong += way_faults(kernel, way, CARDS[arch]) if kernel else [f"{way.file}: there is no {name}"]
@@ -131,6 +175,8 @@ def check_faults(env, nvcc, scratch):
               if not any(words in text for text in faults(kernels[name], budget, CARDS["90"]))]
     missed += [f"{name}: the fault was not found" for name, (way, words) in SLOW_WAYS.items()
                if not any(words in text for text in way_faults(kernels[name], way, CARDS["90"]))]
+    missed += [f"{name}: the fault was not found" for name, (small, words) in SMALL_FAULTS.items()
+               if not any(words in text for text in small_faults(kernels[name], small, CARDS["90"]))]
     return missed if stacks(env, cubin, "90") else missed + ["fixture.cu: local memory was not found"]
 
 
@@ -142,7 +188,7 @@ def main(objects, nvcc, archs, scratch, *options):
     wrong = [] if options else check_faults(env, nvcc, scratch)
     for arch in sorted(set(archs.split(",")) & set(CARDS)):
         wrong += check(env, objects, arch, "--table" in options)
-    print("\n".join(wrong) or f"SASS budgets kept by {sum(map(len, BUDGETS.values())) + len(step.WAYS)} kernels")
+    print("\n".join(wrong) or f"SASS budgets kept by {sum(map(len, BUDGETS.values())) + len(step.WAYS) + len(step.SMALL)} kernels")
     return 1 if wrong else 0
 
 

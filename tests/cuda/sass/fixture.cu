@@ -1,5 +1,6 @@
 /* fixture.cu -- kernels with the faults that budgets.py must find: loads one by one, an array in memory, instructions
-** that take longer than the memory; the same in loops with several ways, of which the wide one counts.
+** that take longer than the memory; the same in loops with several ways, of which the wide one counts; one thread that
+** takes longer than a launch.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <stdint.h>
@@ -52,4 +53,12 @@ extern "C" __global__ void __launch_bounds__(256) slow_wide_way(const uint4 *x, 
     for (int k = 0; k < 80; k++) v.x = (v.x ^ (v.y >> 3)) * 2654435761u, v.y += v.z ^ v.x, v.z -= v.w ^ v.y;
     y[i] = v;
   }
+}
+
+extern "C" __global__ void long_thread(uint32_t *x)
+{
+  uint32_t v = *x;
+#pragma unroll
+  for (int k = 0; k < 400; k++) v = (v ^ (v >> 3)) * 2654435761u;
+  *x = v;
 }

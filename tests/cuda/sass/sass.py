@@ -70,14 +70,28 @@ def registers(text):
     return found
 
 
-def following(code, places, n):
+def ends(i):
+    """Whether control never goes on to the next instruction."""
+    branch = BRANCH.search(i.text)
+    always = i.text.split()[0] == i.name and not (branch and CONDITION.search(i.text)) and not i.name.startswith("BRA.DIV")
+    return bool(always and (branch or i.name.split(".")[0] in ENDS))
+
+
+def table_targets(code, places):
+    """Where jumps through a table may go: instructions that control reaches neither from the one before nor by a branch."""
+    aimed = {places.get(int(b.group(1), 16)) for b in map(BRANCH.search, (i.text for i in code)) if b}
+    return [n + 1 for n, i in enumerate(code[:-1]) if ends(i) and n + 1 not in aimed]
+
+
+def following(code, places, tables, n):
     """Where control may go from instruction n, forwards. BRA.DIV is for warps whose threads went apart."""
     i = code[n]
+    if i.name.split(".")[0] in ("BRX", "JMX"):
+        yield from (k for k in tables if k > n)
     branch = None if i.name.startswith("BRA.DIV") else BRANCH.search(i.text)
     if branch and places.get(int(branch.group(1), 16), -1) > n:
         yield places[int(branch.group(1), 16)]
-    always = i.text.split()[0] == i.name and not (branch and CONDITION.search(i.text))
-    if not (always and (branch or i.name.split(".")[0] in ENDS)):
+    if not ends(i):
         yield n + 1
 
 
@@ -111,12 +125,13 @@ class Loop:
 
 def way(code, first, last, least):
     """The way from an address to another that moves the most in accesses of `least` bytes or more, with the fewest narrower ones
-    and calls; the shortest of equals. None: there is none but by a jump through a table."""
+    and calls; the shortest of equals. None: there is none."""
     places = {i.address: n for n, i in enumerate(code)}
+    tables = table_targets(code, places)
     best = {}
     for n in range(places[last], places[first] - 1, -1):
         i = code[n]
-        after = max((best[k] for k in following(code, places, n) if k in best), default=None)
+        after = max((best[k] for k in following(code, places, tables, n) if k in best), default=None)
         if after or n == places[last]:
             moved, others, length, path = after or (0, 0, 0, ())
             access = width_of_access(i)

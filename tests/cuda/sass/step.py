@@ -1,6 +1,6 @@
 """step.py -- the engine's kernels in a captured bf16 step of recipes/captcha_cnn.lua, beyond those of budgets.BUDGETS.
 
-budgets.py holds WAYS to their machine code; ../ledger.py holds the step to these names, and SMALL to their bytes.
+budgets.py holds WAYS and SMALL to their machine code; ../ledger.py holds the step to these names, and SMALL to their bytes.
 SPDX-License-Identifier: Apache-2.0
 """
 import collections
@@ -21,15 +21,20 @@ WAYS = {
     "conv_thin_grad_w<bf16, 1, true>": Way("conv_thin.cu.o", 64, 16, 66),
 }
 
-# Launches that move less than SMALL_MB at batch 1024: 2 us of an H200's memory, no more than a launch takes to start and end.
-SMALL_MB = 10
+# A launch that has nothing to do takes about that long on an H200, as a node of a graph.
+LAUNCH_US = 2.5
+# Launches at batch 1024 that are over by then, also if every instruction of their loop counts: mb is what one moves at most (the
+# ledger says so), moved what a turn of the loop moves. way: accesses of the way that counts; None: the longest of all ways through
+# the loop, or the whole of a kernel without loops. One thread: every instruction waits for the one before, THREAD_CYCLES.
+Small = collections.namedtuple("Small", "file mb moved way what")
+THREAD_CYCLES = 6
 SMALL = {
-    "dropout_row<bf16>": "activations of linear layers; most instructions are the random numbers of 4 elements",
-    "widen<bf16>": "gradients of the convolutions' weights, to f32",
-    "binary<bf16, 8>": "activations of a linear layer",
-    "unary<bf16, 8>": "activations of a linear layer",
-    "elements<bf16>": "the loss, which its last block adds up",
-    "element_grad<bf16>": "the loss's gradient",
-    "numbers_of_step": "one thread: learning rate and bias corrections of the step",
-    "decide": "one thread: loss scale, gradient norm and whether the step is taken",
+    "dropout_row<bf16>": Small("elementwise.cu.o", 3.2, 16, None, "a linear layer's activations, most of it random numbers"),
+    "widen<bf16>": Small("optim.cu.o", 5, 48, None, "the convolutions' weight gradients, to f32"),
+    "binary<bf16, 8>": Small("elementwise.cu.o", 4.3, 48, (48, 16), "a linear layer's activations"),
+    "unary<bf16, 8>": Small("elementwise.cu.o", 3.2, 32, (32, 16), "a linear layer's activations"),
+    "elements<bf16>": Small("loss.cu.o", 0.9, 6, None, "the loss, which its last block adds up"),
+    "element_grad<bf16>": Small("loss.cu.o", 1.2, 8, None, "the loss's gradient"),
+    "numbers_of_step": Small("optim.cu.o", 0.1, 0, None, "one thread: learning rate, bias corrections"),
+    "decide": Small("optim.cu.o", 0.1, 0, None, "one thread: loss scale, whether the step is taken"),
 }
