@@ -66,7 +66,7 @@ data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swap
 
 --- Tensors in memory. See lua/capl/data/tensors.lua.
 data.tensors = tensors.new(source)
---- Time series: a made-up one, what to derive from it, CSV files. See lua/capl/data/pm25.lua.
+--- Time series: a synthetic one, its features, CSV files. See lua/capl/data/pm25.lua.
 data.pm25, data.pm25_features, data.read_csv = pm25.make, pm25.features, pm25.read_csv
 --- A table ordered by time as windows. See lua/capl/data/series.lua.
 data.series = series.new(source)

@@ -1,4 +1,4 @@
--- loader_log.lua: what a loader reports during a run: how its batches come to be, what share of an epoch
+-- loader_log.lua: what a loader reports during a run: where its batches are made, what share of an epoch
 -- the step waited for them, and which samples are bad.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
@@ -11,7 +11,7 @@ local EVERY = 5 -- seconds between two lines about epochs, at least: short epoch
 local MUCH = 10 -- per cent of the time; more waiting than this is worth a remedy
 local FILE = "bad_files.txt"
 
--- ---- how batches come to be ----
+-- ---- where batches are made ----
 
 --- Says once how a loader's batches are made, unless it is the usual way or of little interest.
 function loader_log.path(loader)

@@ -1,4 +1,4 @@
--- pm25.lua: a made-up series of fine dust and weather, and what to derive from such a table for a network to look at.
+-- pm25.lua: a synthetic series of particulate matter and weather, and features derived from such a table.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -164,8 +164,8 @@ function pm25.features(t)
   return made
 end
 
---- A synthetic daily series: particulate matter of a city, and the weather that drives it. For trying out what
--- foretells; it says nothing of any real city.
+--- A synthetic daily series: particulate matter of a city, and the weather that drives it. To try forecasting models;
+-- it is not data of a real city.
 -- opts  seed = 42; days = 3653, from 2015-01-01 on; features = true: with the columns of data.pm25_features
 -- out   {columns = {"date", "pm25", …}, date = {texts}, pm25 = {ug/m3}, …}
 -- errs  value

@@ -1,4 +1,4 @@
--- regression.lua: how far numbers a model foretells are from what came, in their own unit.
+-- regression.lua: errors of predicted numbers, in their own unit.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

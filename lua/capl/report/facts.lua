@@ -401,7 +401,7 @@ function facts.events(r)
   end
   if #rows == 0 then return nil end
   local note = limited(rows)
-  return html.table("what happened on the way", {{"step", "n"}, {"time", "n"}, {"event", "wide"}}, rows) .. note
+  return html.table("events", {{"step", "n"}, {"time", "n"}, {"event", "wide"}}, rows) .. note
 end
 
 -- ---- schedule ----
