@@ -36,7 +36,7 @@ void *library_open(const char *name, char *why, size_t len)
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle) return handle;
     if (k == 1 || access(path, F_OK) == 0) snprintf(why, len, "%s", dlerror());
-    /* A file that is there but cannot be loaded (it may want a library that is missing) is told, not passed over. */
+    /* A file that is there but cannot be loaded (it may want a library that is missing) is an error, not ignored. */
     if (access(path, F_OK) == 0) return NULL;
   }
   return NULL;

@@ -11,7 +11,7 @@
 
 /* The user's home by $HOME; NULL where that is no absolute path. */
 CAPL_API const char *capl_home_named(void);
-/* The same by the system's list of users, whatever $HOME says; NULL where that is not known. Asked once: behind walls
+/* The same by the system's list of users, whatever $HOME says; NULL where that is not known. Asked once: in the sandbox
 ** the list cannot be read. */
 CAPL_API const char *capl_home_listed(void);
 /* $HOME, else what the list says, else NULL. */

@@ -1,7 +1,7 @@
 /* bad_samples.h -- the bad samples that a loader has met: their numbers and what was wrong, in order.
 **
-** Threads meet samples ahead of time, so each entry says which batch needed it first: what a list tells up to a batch
-** is the same for any number of threads.
+** Threads meet samples ahead of time, so each entry says which batch needed it first: the content of a list up to a
+** batch is the same for any number of threads.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_BAD_SAMPLES_H

@@ -31,8 +31,8 @@ int64_t cache_ram_promised(void);
 /* All samples of the files or the generator behind a source in one file below dir, NULL = $XDG_CACHE_HOME/capl/data,
 ** else ~/.cache/capl/data. Its name says which files and options they are; one that says other sizes or times of the
 ** files, or is cut or of another kind, is replaced. Several processes may fill it. why: what the environment refuses,
-** in which case *out is NULL: no room, no folder to write to. EUNSUPPORTED: the source cannot tell what its samples
-** are; ENOMEM. */
+** in which case *out is NULL: no room, no folder to write to. EUNSUPPORTED: the source does not identify what its
+** samples are; ENOMEM. */
 capl_status cache_disk_new(capl_source *of, const char *dir, capl_source **out, char *why, size_t room);
 /* Makes the file whole again that somebody has cut while it was in use; what is lost is read anew, and where there is
 ** no room nothing is kept any more. Not while samples are read. Other sources stay as they are. */

@@ -317,7 +317,7 @@ static capl_status open_file(disk_cache *c, const char *dir, bool *there, char *
 
 static capl_status no_identity(void)
 {
-  CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is disk, but nothing tells whether these samples are those of another run");
+  CAPL_FAIL(CAPL_EUNSUPPORTED, "cache is disk, but nothing identifies these samples in another run");
   capl_error_hint("cache = \"ram\" keeps them in memory");
   return CAPL_EUNSUPPORTED;
 }

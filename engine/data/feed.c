@@ -371,7 +371,7 @@ static capl_status send_now(capl_loader *l)
   return send(l, s);
 }
 
-/* The one after it, if it is ready and good: an error is told when its own batch is asked for. */
+/* The one after it, if it is ready and good: an error is returned when its own batch is requested. */
 static capl_status send_ahead(capl_loader *l)
 {
   uint64_t batch = l->feed->taken;

@@ -40,7 +40,7 @@ static inline uint64_t hash64_bytes(uint64_t h, const void *bytes, size_t size)
   for (; n >= 32; n -= 32, at += 32) {
     for (int i = 0; i < 4; i++) lane[i] = hash64_lane(lane[i], at + 8 * i);
   }
-  if (n > 0) memcpy(last, at, n); /* the size tells 0 bytes from none */
+  if (n > 0) memcpy(last, at, n); /* the size distinguishes 0 bytes from none */
   for (int i = 0; i < 4; i++) lane[i] = hash64_lane(lane[i], last + 8 * i);
   h = hash64_fold(lane[0] ^ (uint64_t)size);
   for (int i = 1; i < 4; i++) h = hash64_fold(h ^ lane[i]);

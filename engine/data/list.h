@@ -1,4 +1,4 @@
-/* list.h -- a source made of named image files, or of those of another source, which tells of each what became of it.
+/* list.h -- a source made of named image files, or of those of another source, which reports what became of each.
 **
 ** Reading never fails: a file that cannot be read gives black pixels and a note, so that one bad file does not stop
 ** the thousands after it. Images of another size are fitted, and the note has the size they had.

@@ -56,7 +56,7 @@ struct capl_loader {
   char cached[640];  /* ", cached in memory, 458 MB", or why not */
   char path[960];    /* how batches come to be */
   capl_pin pin;
-  uint32_t rank, world, parts; /* loader_epoch.c tells what they mean */
+  uint32_t rank, world, parts; /* see loader_epoch.c */
   bool once, drop_last;
   feed_needs needs; /* of the augmentations of all stages; mixes on a host, too */
   slot *slots;
@@ -71,7 +71,7 @@ struct capl_loader {
   pthread_cond_t done;  /* a batch is complete, or nobody is busy */
   bool stop;
   bool began;           /* an epoch has been chosen */
-  bool ended;           /* its end has been told */
+  bool ended;           /* its end has been returned */
   uint64_t epoch;
   uint64_t start;       /* position at which this run of the epoch began */
   uint64_t before;      /* batches of the epoch before that */
@@ -86,7 +86,7 @@ struct capl_loader {
   uint64_t substituted; /* of the rows handed out in this run of the epoch */
   bad_list bad;
   uint64_t bad_from;    /* number of this run's first batch in that list */
-  uint64_t bad_until;   /* what batches from here on needed is not told yet */
+  uint64_t bad_until;   /* what batches from here on needed is not reported yet */
 };
 
 /* ---- loader.c, for feed.c; the lock is held ---------------------------------------------------- */
@@ -129,7 +129,7 @@ capl_status loader_check_options(const capl_source *source, const capl_loader_op
 
 /* ---- loader_cache.c ---------------------------------------------------------------------------- */
 
-/* At the beginning of an epoch, with idle threads: at the first, decides where samples are kept, and tells the path. */
+/* At the beginning of an epoch, with idle threads: at the first, decides where samples are kept, and logs the path. */
 capl_status loader_cache_begin(capl_loader *loader);
 
 /* ---- feed.c, for loader.c ---------------------------------------------------------------------- */

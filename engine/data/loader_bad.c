@@ -1,4 +1,4 @@
-/* loader_bad.c -- what becomes of bad samples: they are told of, and an epoch fails that has met too many.
+/* loader_bad.c -- bad samples are reported, and an epoch with too many fails.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "data/loader.h"

@@ -77,7 +77,7 @@ static capl_status keep_in_memory_as_asked(capl_loader *l)
   return CAPL_ENOMEM;
 }
 
-/* What the environment refuses is told, and the run goes on without. */
+/* What the environment refuses is logged, and the run continues without a cache. */
 static capl_status keep_on_disk(capl_loader *l)
 {
   char why[sizeof l->cached - 32] = "";

@@ -28,7 +28,7 @@ typedef struct {
   uint32_t rows, repeats; /* the last of the rows */
 } share;
 
-/* The first of the parts have one sample more, so a rank's share tells how it is cut. */
+/* The first of the parts have one sample more, so a rank's share determines its parts. */
 static share even_share(const capl_loader *l, uint64_t count)
 {
   uint64_t parts = l->parts / l->world, before = parts * l->rank, each = count / l->parts, more = count % l->parts;

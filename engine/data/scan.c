@@ -258,8 +258,8 @@ static bool same_image(const capl_image *x, const capl_image *y)
          memcmp(x->pixels, y->pixels, (size_t)x->width * (size_t)x->height * 3) == 0;
 }
 
-/* With c->later. told: whether they are a pair of those that are looked for; with pixels, the same bytes are none. */
-static capl_status compare(comparison *c, const key *earlier, bool *same, bool *told)
+/* With c->later. reported: whether they are a pair that is looked for; with pixels, the same bytes are none. */
+static capl_status compare(comparison *c, const key *earlier, bool *same, bool *reported)
 {
   if (c->earlier_key != earlier) {
     c->earlier_key = NULL;
@@ -268,7 +268,7 @@ static capl_status compare(comparison *c, const key *earlier, bool *same, bool *
   }
   bool bytes = same_bytes(&c->earlier, &c->later);
   *same = bytes || (c->pixels && same_image(&c->earlier.image, &c->later.image));
-  *told = *same && bytes != c->pixels;
+  *reported = *same && bytes != c->pixels;
   return CAPL_OK;
 }
 
@@ -278,10 +278,10 @@ static capl_status add_pair(comparison *c, const key *first, const key *last, ca
 {
   if (first == last || (c->b && (first->second || !last->second))) return CAPL_OK;
   CAPL_TRY(load(c, last, &c->later));
-  bool same = false, told = false;
+  bool same = false, reported = false;
   for (const key *k = first; k < last && !same && !(c->b && k->second); k++) {
-    CAPL_TRY(compare(c, k, &same, &told));
-    if (told) pairs[(*found)++] = (capl_same){.id = last->id, .first = k->id};
+    CAPL_TRY(compare(c, k, &same, &reported));
+    if (reported) pairs[(*found)++] = (capl_same){.id = last->id, .first = k->id};
   }
   return CAPL_OK;
 }

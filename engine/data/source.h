@@ -43,7 +43,7 @@ typedef struct {
   ** must. */
   capl_status (*borrow)(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at, bool *lent);
   /* Hashes: of where the files are and how they are read, or of what a generator was asked for; and of all that would
-  ** change what is read. NULL = nothing tells whether samples are those of another run. */
+  ** change what is read. NULL = samples cannot be identified in another run. */
   capl_status (*identity)(capl_source *source, uint64_t *place, uint64_t *content);
   /* Of sources with several widths: which one a sample has; px of it that the image takes. By many threads. */
   int (*width_of)(const capl_source *source, uint32_t id);

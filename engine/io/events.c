@@ -68,7 +68,7 @@ capl_status events_encode(const events_record *record, uint8_t **bytes, size_t *
 
 enum { BUCKETS = 64 };
 
-/* Figures of the finite values; the others stay out, and the caller's checks are there to tell of them. */
+/* Statistics of the finite values; the others are excluded and reported by the caller's checks. */
 static void note_range(const double *values, size_t n, double scale, events_histogram *h)
 {
   for (size_t i = 0; i < n; i++) {

@@ -25,7 +25,7 @@ bool model_is_low(const capl_model *model);         /* computes in 16 bits */
 capl_status model_fit(const model_meta *meta, const uint8_t *in, int width, int height, int channels, uint8_t *room,
                       uint8_t *out, int *w);
 
-/* What capl_model_decoding_set was told; all zero at first. */
+/* The settings of capl_model_decoding_set; all zero at first. */
 typedef struct {
   int beam, length_min, length_max;
   uint8_t *allowed; /* [K] flags; NULL = all are; owned */

@@ -123,7 +123,7 @@ typedef struct {
 CAPL_API int monitor_window(monitor *m);
 /* Its figures since it was opened or last taken with reset. Waits for no reading. */
 CAPL_API void monitor_take(monitor *m, int window, bool reset, monitor_figures *out);
-/* The next of what happened and should be told (heat, slow clocks, full memory, a lost GPU) into text; false: nothing
+/* The next event to report (heat, slow clocks, full memory, a lost GPU) into text; false: nothing
 ** more. */
 CAPL_API bool monitor_event(monitor *m, char *text, size_t len);
 /* Processor seconds that its thread has used. */

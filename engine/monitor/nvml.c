@@ -1,4 +1,4 @@
-/* nvml.c -- GPUs as NVIDIA's management library tells of them.
+/* nvml.c -- GPUs as NVIDIA's management library (NVML) reports them.
 **
 ** The library comes with the driver; it is loaded when a GPU is first asked for, and the few functions of it that are
 ** used are declared here. Drivers of any age and GPUs of any kind lack some of them: a figure that is not supported is
@@ -154,7 +154,7 @@ static capl_status opened(int code, nvml_device device, const char *what, monito
   return CAPL_OK;
 }
 
-/* A GPU that is cut up tells its load and power as a whole and the memory of each part. */
+/* A MIG GPU reports its load and power as a whole and the memory of each part. */
 static void find_part(monitor_gpu *gpu, const uint8_t *u)
 {
   unsigned current = 0, pending = 0;
@@ -244,8 +244,8 @@ static void read_clocks(monitor_gpu *gpu, monitor_reading *r)
   if (ASK(gpu, ASK_SM, clock, gpu->whole, CLOCK_SM, &n)) r->value[MONITOR_sm_mhz] = n;
   if (ASK(gpu, ASK_MEMORY_CLOCK, clock, gpu->whole, CLOCK_MEMORY, &n)) r->value[MONITOR_memory_mhz] = n;
   /* The same under two names: new drivers have the second one. */
-  bool told = ASK(gpu, ASK_THROTTLE, throttle, gpu->whole, &bits) || ASK(gpu, ASK_EVENTS, events, gpu->whole, &bits);
-  if (!told) return;
+  bool known = ASK(gpu, ASK_THROTTLE, throttle, gpu->whole, &bits) || ASK(gpu, ASK_EVENTS, events, gpu->whole, &bits);
+  if (!known) return;
   r->throttle = bits;
   r->value[MONITOR_throttled] = monitor_is_throttled(bits);
 }

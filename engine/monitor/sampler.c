@@ -46,7 +46,7 @@ struct monitor {
   double energy_j;            /* likewise */
   double cost_s;              /* processor seconds of the thread */
   bool hot, full, lost;
-  uint64_t told;              /* reasons of slow clocks that have been told */
+  uint64_t reported;              /* throttle reasons that have been reported */
   window windows[MONITOR_WINDOWS];
   char events[EVENTS][EVENT_TEXT]; /* a ring; the oldest are dropped */
   int first_event, n_events;
@@ -124,9 +124,9 @@ void monitor_take(monitor *m, int which, bool reset, monitor_figures *out)
   pthread_mutex_unlock(&m->lock);
 }
 
-/* ---- what should be told ---------------------------------------------------------------------- */
+/* ---- events to report ------------------------------------------------------------------------ */
 
-__attribute__((format(printf, 2, 3))) static void tell(monitor *m, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add_event(monitor *m, const char *fmt, ...)
 {
   int at = (m->first_event + m->n_events) % EVENTS;
   if (m->n_events < EVENTS) m->n_events++;
@@ -155,7 +155,7 @@ static void judge_heat(monitor *m, const monitor_reading *r)
   double t = r->value[MONITOR_temperature_c];
   if (t > m->hot_c && !m->hot) {
     m->hot = true;
-    tell(m, "the GPU is at %.0f C, above %.0f C: it will throttle or age; check its cooling", t, m->hot_c);
+    add_event(m, "the GPU is at %.0f C, above %.0f C: it will throttle or age; check its cooling", t, m->hot_c);
   } else if (t <= m->hot_c - COOL_BELOW) {
     m->hot = false;
   }
@@ -166,11 +166,11 @@ static void judge_heat(monitor *m, const monitor_reading *r)
 static void judge_clocks(monitor *m, const monitor_reading *r)
 {
   char text[EVENT_TEXT / 2];
-  uint64_t now = r->throttle & monitor_trouble() & ~m->told;
+  uint64_t now = r->throttle & monitor_trouble() & ~m->reported;
   if (!now) return;
-  m->told |= now;
+  m->reported |= now;
   monitor_throttle_text(now, text, sizeof text);
-  tell(m, "the GPU runs slower than it could: held down by %s", text);
+  add_event(m, "the GPU runs slower than it could: held down by %s", text);
 }
 
 static void judge_memory(monitor *m, const monitor_reading *r)
@@ -178,7 +178,7 @@ static void judge_memory(monitor *m, const monitor_reading *r)
   double share = r->value[MONITOR_ram_used] / r->value[MONITOR_ram_total];
   if (share > FULL && !m->full) {
     m->full = true;
-    tell(m, "memory is full to %.0f %% of %.1f GB: the system may end this run", 100 * share,
+    add_event(m, "memory is full to %.0f %% of %.1f GB: the system may end this run", 100 * share,
          r->value[MONITOR_ram_total] / 1e9);
   } else if (share <= FREE_BELOW) {
     m->full = false;
@@ -190,7 +190,7 @@ static void judge(monitor *m, const monitor_reading *r)
   judge_heat(m, r);
   judge_clocks(m, r);
   judge_memory(m, r);
-  if (r->lost && !m->lost) tell(m, "the driver has lost the GPU: its metrics end here");
+  if (r->lost && !m->lost) add_event(m, "the driver has lost the GPU: its metrics end here");
   m->lost = r->lost;
 }
 

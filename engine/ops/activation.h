@@ -20,7 +20,7 @@
 /* Gradient ops by the result: y, dy -> dx. */
 #define SATURATING_MAP(F, X) F(X, sigmoid, 0) F(X, tanh, 0)
 
-/* Bounds that are none: what clamp has unless told. Not infinity, which files of text cannot hold. */
+/* No bounds: the defaults of clamp. Not infinity, which files of text cannot hold. */
 #define ACTIVATION_FAR 1e308
 
 /* Number k of a call: a real attribute, or the position of a choice. */

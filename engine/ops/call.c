@@ -225,9 +225,9 @@ static const capl_kernel *find_kernel(const capl_call *call, const char **name)
 
 static void count_fallback(const capl_call *call)
 {
-  static bool told[CAPL_OP_COUNT];
+  static bool logged[CAPL_OP_COUNT];
   capl_counter_add(CAPL_COUNT_ref_fallbacks);
-  if (__atomic_exchange_n(&told[call->id], true, __ATOMIC_RELAXED)) return;
+  if (__atomic_exchange_n(&logged[call->id], true, __ATOMIC_RELAXED)) return;
   char text[160];
   capl_log("%s: no %s kernel for %s, the slow reference runs instead", call->op->name, call->device->name,
            call->in[0] ? capl_tensor_describe(call->in[0], text, sizeof text) : "these inputs");

@@ -120,7 +120,7 @@ static capl_status conv2d_grad_w_shape(const capl_call *call, capl_out_spec *out
   return CAPL_OK;
 }
 
-/* output_padding tells apart the sizes that conv2d makes one of: more than stride or dilation has no meaning. */
+/* output_padding selects among the sizes that conv2d maps to one: more than stride or dilation has no meaning. */
 static capl_status need_output_padding(const capl_attr *attr)
 {
   for (int axis = 0; axis < 2; axis++) {

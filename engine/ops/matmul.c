@@ -104,7 +104,7 @@ static capl_status linear_grad(const capl_node *node, capl_tensor *const *dy, ca
   return dy[0] ? product_gradients(node, dy[0], dx) : CAPL_OK;
 }
 
-/* y tells where relu let the product pass. */
+/* y > 0 where relu passed the product. */
 static capl_status linear_act_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   TEMP capl_tensor *passed = NULL;

@@ -10,7 +10,7 @@
 
 enum {
   SIZE_MAX_PX = 1 << 20,
-  INDEX_MAX = 255, /* positions of a window that a u8 index can tell apart */
+  INDEX_MAX = 255, /* positions of a window that a u8 index can distinguish */
 };
 
 

@@ -1,4 +1,4 @@
-/* confine.c -- a worker with a foreign recipe: what is taken from it at its start, and the walls before the recipe's
+/* confine.c -- a worker with a foreign recipe: what is taken from it at its start, and the sandbox before the recipe's
 ** text.
 **
 ** What it may use was settled by the supervisor (launch/grants.c), whose memory this process was made of.
@@ -132,7 +132,7 @@ void capl_confine_begin(const capl_job *job)
   if (!job->interactive) leave_terminal();
 }
 
-/* ---- the walls --------------------------------------------------------------------------------- */
+/* ---- the sandbox ------------------------------------------------------------------------------------ */
 
 /* Devices are opened before: a driver may start programs, and has files of its own. What fails now fails again, and
 ** with the recipe's line, when it is used. */
@@ -152,8 +152,8 @@ static void give_own_figures(void)
     capl_policy_grant(files[i], CAPL_MAY_READ | CAPL_MAY_QUIETLY);
 }
 
-/* confine(): raises the walls, unless the job is trusted. Compiled code only stands behind a whole wall: its compiler
-** is where a recipe would break out of Lua. */
+/* confine(): enables the sandbox, unless the job is trusted. Compiled code runs only in a complete sandbox: its
+** compiler is where a recipe would break out of Lua. */
 static int sys_confine(lua_State *L)
 {
   if (!confined || capl_policy_is_closed()) return 0;

@@ -1,4 +1,4 @@
-/* confine.h -- a worker with a foreign recipe: what is taken from it at its start, and the walls before the recipe's
+/* confine.h -- a worker with a foreign recipe: what is taken from it at its start, and the sandbox before the recipe's
 ** text. SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_PROGRAM_CONFINE_H

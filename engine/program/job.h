@@ -22,7 +22,7 @@ typedef struct {
   bool verbose;        /* tracebacks with errors */
   bool interactive;    /* -i: a prompt when the recipe has ended or failed */
   bool trusted;        /* --trust: no sandbox */
-  bool confined;       /* the recipe is loaded behind the walls, with the policy of launch/grants.c */
+  bool confined;       /* the recipe is loaded in the sandbox, with the policy of launch/grants.c */
   bool allowed;        /* --allow: what the header says it needs is granted unasked */
   capl_header header;  /* all zero without a recipe */
   const char *ranks_word;  /* --ranks=N as it was said, NULL = it was not */

@@ -94,7 +94,7 @@ static void confine(uint64_t file_size)
   limit(RLIMIT_CORE, 0);
 }
 
-/* ---- walls ----------------------------------------------------------------------------------- */
+/* ---- sandbox ------------------------------------------------------------------------------------- */
 
 /* Code that a crafted file smuggles in finds a process that can do nothing but read this file and write to its pipe.
 ** Kernels without Landlock or filters do without. */

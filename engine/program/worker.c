@@ -377,7 +377,7 @@ static int run_command(lua_State *L, const capl_job *job)
   return (int)lua_tointeger(L, -1);
 }
 
-/* -i: the prompt after a run, in the same state and behind the same walls. Only Ctrl-C leads to it, no other signal. */
+/* -i: the prompt after a run, in the same state and the same sandbox. Only Ctrl-C leads to it, no other signal. */
 static int look_around(lua_State *L, const capl_job *job, int status)
 {
   if (stop_signal && stop_signal != SIGINT) return status;

@@ -92,7 +92,7 @@ static bool label_with_unit(char *out, size_t len, double value, double step, do
   return false;
 }
 
-/* 0.00001 -> "1e-5", with as many digits as tell steps apart */
+/* 0.00001 -> "1e-5", with as many digits as distinguish steps */
 static void write_exponent(char *out, size_t len, double value, double step, double largest)
 {
   int digits = (int)fmin(15, 2 + log10(fmax(largest / step, 1)));

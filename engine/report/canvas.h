@@ -8,7 +8,7 @@
 
 #include "report/report.h"
 
-/* Colours that people who see fewer of them tell apart: Okabe and Ito, without the yellow that white paper swallows. */
+/* Colours that colour-blind readers distinguish: Okabe and Ito, without the yellow that white paper swallows. */
 enum {
   COLOUR_BLUE = 0x0072b2,
   COLOUR_RED = 0xd55e00,

@@ -2,8 +2,8 @@
 **
 ** One policy per process. At first everything is allowed: the prompt, -e and commands that load no recipe are the
 ** user's own. A worker that is about to load a recipe grants folders and files, then closes the policy: from then on
-** only what was granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's wall
-** (sandbox.h) is raised from the same list.
+** only what was granted. Every path that a recipe hands over is checked against it (bind_check_path); the system's
+** layer (sandbox.h) is built from the same list.
 **
 ** Grants and checks are for the thread that runs Lua.
 ** SPDX-License-Identifier: Apache-2.0
@@ -17,7 +17,7 @@
 
 #include "capl/error.h"
 
-/* For the system's wall alone: BESIDE, of a file: temporary files may be made beside it, from which it is renamed;
+/* For the system's layer only: BESIDE, of a file: temporary files may be made beside it, from which it is renamed;
 ** REMOVE: what lies in a folder. QUIETLY: messages do not count it up. */
 enum { CAPL_MAY_READ = 1, CAPL_MAY_WRITE = 2, CAPL_MAY_BESIDE = 4, CAPL_MAY_REMOVE = 8, CAPL_MAY_QUIETLY = 16 };
 enum { CAPL_POLICY_PATH = 4096 };
@@ -72,7 +72,7 @@ CAPL_API bool capl_policy_output_over(void);
 /* Whether a resolved path is granted, closed or not. */
 CAPL_API bool capl_policy_would_allow(const char *real, int rights);
 
-/* Calls f with every grant, for the system's wall and for tests. */
+/* Calls f with every grant, for the system's layer and for tests. */
 CAPL_API void capl_policy_each(void (*f)(void *user, const char *path, int rights), void *user);
 
 /* Whether a resolved path is a folder, or lies in it. */

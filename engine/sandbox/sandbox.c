@@ -50,7 +50,7 @@ enum {
 enum { NET_TCP = 3, SCOPE_ABSTRACT = 1, SCOPE_SIGNAL = 2, SAME_PROCESS_FIXED = 1 << 1 };
 
 static capl_sandbox state = {.why = "nothing is confined"};
-static int rules = -1; /* descriptor, while the wall is raised */
+static int rules = -1; /* descriptor, while Landlock is being enabled */
 
 static int version(void)
 {
@@ -58,7 +58,7 @@ static int version(void)
   return v > 0 ? (int)v : 0;
 }
 
-/* Of the errno of a kernel that tells no version. A container's own filter answers in the kernel's place. */
+/* Of the errno of a kernel that reports no version. A container's own filter answers in the kernel's place. */
 static const char *why_no_files(int error)
 {
   if (error == ENOSYS) return "this kernel has no Landlock: it is older than 5.13, or built without it";

@@ -75,7 +75,7 @@ static const int refused[] = {
   SYS_shmget, SYS_shmat, SYS_shmctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_semget, SYS_semop,
       SYS_semtimedop, SYS_semctl,
   SYS_mq_open, SYS_mq_unlink,
-  /* rights, owners, times and attributes of files, which the wall of files does not guard */
+  /* rights, owners, times and attributes of files, which Landlock does not guard */
 #ifdef SYS_chmod
   SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_mknod, SYS_symlink, SYS_uselib,
 #endif

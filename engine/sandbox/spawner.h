@@ -1,4 +1,4 @@
-/* spawner.h -- starts the reader of LMDB files, also for a process behind the wall, which may start none.
+/* spawner.h -- starts the reader of LMDB files, also for a process in the sandbox, which may start none.
 **
 ** There the supervisor does it: it is asked through a socket made before the worker was forked, looks at the path
 ** with its own copy of the policy, and hands the reader the end of a pipe that came along.
@@ -16,7 +16,7 @@
 CAPL_API int capl_spawner_open(void);
 /* In the worker: the other end is not this process's. */
 CAPL_API void capl_spawner_enter(void);
-/* In the supervisor, when something has come: one request. Says nothing; who asked is told. */
+/* In the supervisor, when something has come: one request. Logs nothing; the caller gets the error. */
 CAPL_API void capl_spawner_serve(int socket);
 
 typedef struct {

@@ -198,7 +198,7 @@ static const char *origin_text(const met_tensor *t)
   return t->from == FROM_ARGUMENT ? "an argument" : t->from == MADE_HERE ? "made in the step" : "made outside of it";
 }
 
-/* What tells two tensors apart, into buf; false when nothing does. */
+/* The difference of two tensors, into buf; false when there is none. */
 static bool tensors_differ(const met_tensor *a, const met_tensor *b, int i, char *buf, size_t len)
 {
   char before[96], now[96];

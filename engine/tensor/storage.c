@@ -110,7 +110,7 @@ static void count_live(capl_allocator *a, size_t rounded)
   if (a->stats.live > a->stats.peak) a->stats.peak = a->stats.live;
 }
 
-/* ", 3000.0 of 85000.0 MB free on the card (other programs use 900.0 MB)", where the device can tell. */
+/* ", 3000.0 of 85000.0 MB free on the card (other programs use 900.0 MB)", where the device reports it. */
 static const char *card_text(capl_device *device, const capl_memory_stats *s, char *text, size_t len)
 {
   size_t card_free = 0, total = 0;

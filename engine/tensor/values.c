@@ -267,7 +267,7 @@ capl_status capl_tensor_copy(capl_tensor *dst, const capl_tensor *src)
   return copy_values(dst, src);
 }
 
-/* Sizes are alike; what dst is written with is told to the watch. */
+/* Sizes are alike; the write of dst is noted by the watch. */
 static capl_status begin_copy(capl_tensor *dst, const capl_tensor *src)
 {
   CAPL_TRY(src ? watch_copy(dst, src) : watch_fill(dst, 0));

@@ -1,4 +1,4 @@
-/* watch.h -- what the movers of values and the dispatcher tell the watch of a captured step (tape/capture.c), if one is
+/* watch.h -- what copies, fills and the dispatcher note in the watch of a captured step (tape/capture.c), if one is
 ** on.
 **
 ** Each is one comparison of a thread's pointer when nothing watches.

@@ -101,9 +101,9 @@ typedef struct {
   uint64_t batches, samples; /* handed out since the loader was made */
   uint64_t augmented;        /* of those samples, how many an augmentation changed */
   uint64_t substituted;      /* of those samples, how many stand in for a bad one */
-  uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get tells them */
+  uint32_t bad;              /* different bad samples among them, as capl_loader_bad_get lists them */
   double wait_seconds;       /* time capl_loader_next spent waiting or, without workers, working */
-  double seconds;            /* time from the beginning of each epoch to its end, as told: what wait_seconds is a
+  double seconds;            /* time from the beginning of each epoch to its end: what wait_seconds is a
                              ** share of */
   double work_seconds;       /* time the threads spent making samples, estimated from one in 16 of them … */
   double augment_seconds;    /* … and of that in augmentation, normalising included */

@@ -157,7 +157,7 @@ CAPL_API capl_status capl_source_share(capl_source *source, uint32_t i, double *
 /* The same of any bytes, such as the name of a group. */
 CAPL_API double capl_share_of(const void *bytes, size_t size);
 /* What would change the samples, as 16 hexadecimal digits: names, sizes and times of files, what a generator was asked
-** for, its fonts and first samples. Two runs on one machine that tell the same had the same data. EIO, ENOMEM; what
+** for, its fonts and first samples. Two runs on one machine with the same hash had the same data. EIO, ENOMEM; what
 ** reading raises. */
 enum { CAPL_SOURCE_HASH_TEXT = 17 };
 CAPL_API capl_status capl_source_hash(capl_source *source, char hash[CAPL_SOURCE_HASH_TEXT]);

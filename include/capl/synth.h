@@ -50,7 +50,7 @@ typedef struct {
                                      ** by $CAPL_FONT */
   const char *often;   /* characters of the charset that come more often than the others; NULL = none */
   int times;           /* how many times as often, 1..CAPL_OFTEN_MAX; 0 = 1 */
-  /* What only some presets have: capl_style_option_at tells of each. */
+  /* What only some presets have: see capl_style_option_at. */
   capl_captcha_range size, rotate, warp, spacing, rise, lines, arcs, curves, line_width, dots, dot_size, grain, smooth;
   capl_captcha_colours background, ink, line_ink;
   const char *style, *backdrop, *ink_per; /* NULL = as the preset has it */

@@ -20,5 +20,5 @@ foreach(version IN ITEMS 11.8 12.4 12.7)
   expect("Cuda compilation tools, release ${version}, V${version}.99"
     "the toolkit of CUDA ${version} (${WORK}/nvcc), 12.8 or newer is needed; set CUDA_HOME to one")
 endforeach()
-expect("hello" "an nvcc that does not tell its version (${WORK}/nvcc)")
+expect("hello" "an nvcc without a readable version (${WORK}/nvcc)")
 message("9 toolkits")

@@ -449,7 +449,7 @@ static void caches_that_cannot_be_are_refused(void **state)
                            .fixed = true};
   loader = make(unknown, &options);
   assert_fails(capl_loader_epoch(loader, 0), CAPL_EUNSUPPORTED,
-               "cache is disk, but nothing tells whether these samples are those of another run");
+               "cache is disk, but nothing identifies these samples in another run");
   capl_loader_free(loader);
   capl_source_unref(fresh);
 }

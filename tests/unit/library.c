@@ -109,7 +109,7 @@ static void the_compiler_is_on_when_the_library_is_loaded(void **state)
   assert_true(is_compiling());
 }
 
-/* Where no wall stands compiled code is switched off; a part that is loaded later must not switch it on. */
+/* Without a sandbox compiled code is switched off; a part that is loaded later must not switch it on. */
 static void a_compiler_that_was_stopped_stays_so(void **state)
 {
   (void)state;

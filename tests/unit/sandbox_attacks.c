@@ -1,8 +1,8 @@
-/* sandbox_attacks.c -- the wall against native code: what somebody can still do who has escaped from Lua.
+/* sandbox_attacks.c -- the sandbox against native code: what code that has escaped from Lua can still do.
 **
-** A child raises the wall as a worker does, with a thread that was there before and blocks all signals, and then tries
-** everything below; first on the thread that raised the wall, then on the old one. Each attempt is a test; those that
-** are told to work show that the wall is no wall against training.
+** A child enables the sandbox as a worker does, with a thread that was there before and blocks all signals, and then
+** tries everything below; first on the thread that enabled it, then on the old one. Each attempt is a test; those that
+** must work show that the sandbox permits training.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -272,7 +272,7 @@ static bool socket_netlink(void) { return no_socket(AF_NETLINK, SOCK_RAW, 0); }
 static bool socket_packet(void) { return no_socket(17, SOCK_RAW, 0); }
 static bool socket_vsock(void) { return no_socket(40, SOCK_STREAM, 0); }
 static bool socket_crypto(void) { return no_socket(38, 5, 0); }
-static int kept[3] = {-1, -1, -1}; /* sockets that were open before the wall */
+static int kept[3] = {-1, -1, -1}; /* sockets that were open before the sandbox */
 static bool connect_inet(void) { return no(connect(kept[0], (struct sockaddr *)&listener, sizeof listener)); }
 static bool connect_path(void) { return no(connect(kept[1], (struct sockaddr *)&by_path, sizeof by_path)); }
 static bool connect_abstract(void) { return no(connect(kept[1], (struct sockaddr *)&abstract,
@@ -363,7 +363,7 @@ static bool works_terminal(void) { struct winsize s; return ioctl(terminal, TIOC
 typedef struct {
   const char *name;
   bool (*held)(void);
-  bool calls; /* kept by the filter of calls, else by the wall of files */
+  bool calls; /* kept by the filter of calls, else by Landlock */
 } attempt;
 
 #define F(f) {#f, f, false}
@@ -396,7 +396,7 @@ static const attempt attempts[] = {
 };
 enum { N = sizeof attempts / sizeof *attempts };
 
-/* ---- the child behind the wall ------------------------------------------------------------------ */
+/* ---- the child in the sandbox -------------------------------------------------------------------- */
 
 enum { NOT_TRIED, HELD, BROKEN };
 typedef struct {
@@ -468,7 +468,7 @@ static void is_held(void **state)
   const attempt *a = *state;
   long i = a - attempts;
   if (a->calls ? !seen->wall.calls : !seen->wall.files) skip();
-  if (seen->new_thread[i] != HELD) fail_msg("%s, on the thread that raised the wall", a->name);
+  if (seen->new_thread[i] != HELD) fail_msg("%s, on the thread that enabled the sandbox", a->name);
   if (seen->old_thread[i] != HELD) fail_msg("%s, on a thread that was there before", a->name);
 }
 
@@ -488,7 +488,7 @@ static void the_victim_is_alive(void **state)
   assert_int_equal(waitpid(victim, NULL, WNOHANG), 0);
 }
 
-/* A child with the wall that makes one call -> its status. */
+/* A child in the sandbox that makes one call -> its status. */
 static int status_behind(void (*f)(void))
 {
   int status;

@@ -1,7 +1,8 @@
-/* sandbox_kernels.c -- the walls on kernels that have less: older versions of Landlock, and calls that are refused.
+/* sandbox_kernels.c -- the sandbox on kernels that support less: older versions of Landlock, and calls that are
+** refused.
 **
 ** Old versions are played by a syscall() that stands before the C library's and knows no more rights than they did;
-** missing ones by a filter, as containers have them. Each in a child, for walls stay.
+** missing ones by a filter, as containers have them. Each in a child: the sandbox cannot be left.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -128,7 +129,7 @@ static void refuse_calls(const int *calls, int n, int error)
   stop_unless(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0, 12);
 }
 
-/* The policy stays where the walls do not stand. */
+/* The policy holds where the sandbox is incomplete. */
 static void stop_unless_the_policy_holds(void)
 {
   capl_policy_close();

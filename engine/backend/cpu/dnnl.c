@@ -543,7 +543,7 @@ capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN
 
 static bool has_bf16, bf16_is_fast;
 
-/* dnnl_get_effective_cpu_isa cannot tell emulated bf16 apart; any AVX-512 runs it. */
+/* dnnl_get_effective_cpu_isa does not report emulated bf16; any AVX-512 runs it. */
 static void ask_bf16(void)
 {
 #if defined(__x86_64__)

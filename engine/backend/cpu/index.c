@@ -161,7 +161,7 @@ static void write_part(void *arg, int64_t begin, int64_t end, int thread)
   cpu_loop_part(job.loop, 0, cpu_loop_total(job.loop), task->body, &job);
 }
 
-/* Whether a value with index k is this part's; parts that begin with 0 tell of indices out of range. */
+/* Whether a value with index k is this part's; parts that begin with 0 report indices out of range. */
 static inline bool is_mine(const take_job *job, int64_t k)
 {
   if (k >= job->begin && k < job->end) return k != job->skip;

@@ -328,10 +328,10 @@ static void save(const char *key, const dnn_plan *plan)
 /* One line for each kind and type: a network has dozens of such records, or none. */
 static void log_no_engine(const dnn_record *record)
 {
-  static bool told[DNN_KINDS][CAPL_DTYPE_COUNT];
+  static bool logged[DNN_KINDS][CAPL_DTYPE_COUNT];
   char text[DNN_TEXT];
-  if (told[record->kind][record->dtype]) return;
-  told[record->kind][record->dtype] = true;
+  if (logged[record->kind][record->dtype]) return;
+  logged[record->kind][record->dtype] = true;
   capl_log("cuDNN has no engine on this GPU for %s: own kernels take its place, and that of others like it",
            dnn_describe(record, text, sizeof text));
 }
@@ -578,7 +578,7 @@ capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_
 
 capl_status dnn_list_native(const dnn_record *record, const dnn_work *own)
 {
-  enum { WORTH_MS = 5 }; /* own products may take many times an engine's time: one run tells enough */
+  enum { WORTH_MS = 5 }; /* native kernels may take many times an engine's time: one run is enough */
   float ms;
   CAPL_TRY(dnn_open());
   if (!state.listing || cu.capturing || !tunes(record) || find(record)) return CAPL_OK;

@@ -13,7 +13,7 @@
 enum {
   TIMED_MAX = 32,   /* candidates of one record */
   COMPILED_MAX = 2, /* of those, at most so many that cuDNN compiles first: a second each */
-  RUNS = 3,         /* after one that loads the kernel and one that tells whether it is worth more */
+  RUNS = 3,         /* after one that loads the kernel and one that decides whether more are worthwhile */
 };
 
 /* ---- time ------------------------------------------------------------------------------------------ */

@@ -1,6 +1,6 @@
 /* fetch.c -- numbers read from the GPU without waiting for it, and events that keep the host from running far ahead.
 **
-** A fetch copies a few bytes into page-locked memory behind the work that is queued; an event tells when they are
+** A fetch copies a few bytes into page-locked memory behind the work that is queued; an event marks when they are
 ** there. The slots are made once. Fetches come from the thread that queues the work.
 ** SPDX-License-Identifier: Apache-2.0
 */

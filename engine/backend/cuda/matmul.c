@@ -69,13 +69,13 @@ static capl_status run_library(blas_record *r, const blas_pointers *p, bool *don
   return status;
 }
 
-/* Told once: own kernels are many times slower than the library's. */
+/* Logged once: native kernels are many times slower than the library's. */
 static void log_native(const blas_record *r)
 {
-  static bool told;
+  static bool logged;
   char text[BLAS_TEXT];
-  if (!told) capl_log("cuBLASLt has no algorithm for %s: a plain kernel runs", blas_describe(r, text, sizeof text));
-  told = true;
+  if (!logged) capl_log("cuBLASLt has no algorithm for %s: a plain kernel runs", blas_describe(r, text, sizeof text));
+  logged = true;
 }
 
 /* What the epilogue does with each element of y, in a pass of its own. */

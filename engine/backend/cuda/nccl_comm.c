@@ -27,7 +27,7 @@ capl_status nccl_status(const nccl_library *lib, nccl_comm comm, nccl_result res
             more && *more ? ": " : "", more ? more : "");
   if (result == NCCL_IN_PROGRESS) /* only the environment asks for calls that answer before they are done */
     capl_error_hint("take NCCL_COMM_BLOCKING=0 out of the environment: unset NCCL_COMM_BLOCKING");
-  else capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it tried; NCCL_SOCKET_IFNAME names the network between "
+  else capl_error_hint("NCCL_DEBUG=INFO makes NCCL log what it tried; NCCL_SOCKET_IFNAME names the network between "
                        "hosts");
   return CAPL_EDEVICE;
 }
@@ -90,7 +90,7 @@ static bool run_within(task *t, int seconds)
 
 /* ---- meeting --------------------------------------------------------------------------------- */
 
-/* What each rank tells the others before NCCL is asked for anything. */
+/* What each rank sends to the others before the first call of NCCL. */
 typedef struct {
   int version;
   char host[CAPL_HOST_NAME], bus[32];
@@ -196,7 +196,7 @@ static void join_ranks(task *t)
 static capl_status came_too_late(const task *t)
 {
   CAPL_FAIL(CAPL_EDEVICE, "NCCL has not joined the %d ranks within %d s", t->size, NCCL_PATIENCE);
-  capl_error_hint("NCCL_DEBUG=INFO makes NCCL tell what it waits for; between hosts a firewall, or the wrong network "
+  capl_error_hint("NCCL_DEBUG=INFO makes NCCL log what it waits for; between hosts a firewall, or the wrong network "
                   "(NCCL_SOCKET_IFNAME=eth0), is the usual cause");
   return CAPL_EDEVICE;
 }

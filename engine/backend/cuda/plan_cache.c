@@ -169,7 +169,7 @@ static bool replace(const char *path, const char *scope, const char *key, const 
 
 void plan_cache_write(const char *kind, const char *scope, const char *key, const void *value, size_t len)
 {
-  static bool told;
+  static bool logged;
   char path[PATH_LEN];
   if (!path_of(kind, scope, key, path)) return;
   if (replace(path, scope, key, value, len)) return;
@@ -177,8 +177,8 @@ void plan_cache_write(const char *kind, const char *scope, const char *key, cons
     capl_make_parent_dirs(path);
     if (replace(path, scope, key, value, len)) return;
   }
-  if (told) return;
-  told = true;
+  if (logged) return;
+  logged = true;
   log_cache(path, "cannot be written, so that the next start takes as long as this one", capl_errno_text(errno));
 }
 

@@ -2,8 +2,8 @@
 **
 ** One file per entry in $XDG_CACHE_HOME/capl (else ~/.cache/capl): a checksum, the scope (GPU and library versions:
 ** what must be the same for the entry to be any good), the key, and the value. An entry that is damaged or belongs
-** elsewhere is told in one capl_log line and counts as absent; a folder that cannot be written is told once. Nothing
-** here is ever an error: whoever asks can make the value again. Knows no vendor library.
+** elsewhere is reported in one capl_log line and counts as absent; a folder that cannot be written is reported once.
+** Nothing here is ever an error: whoever asks can make the value again. Knows no vendor library.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_PLAN_CACHE_H

@@ -14,7 +14,7 @@
 
 /* ---- whether ---------------------------------------------------------------------------------- */
 
-/* One empty kernel tells whether the library is there and knows this GPU. */
+/* One empty kernel shows whether the library is there and supports this GPU. */
 static bool try_compiler(void)
 {
   void *code;

@@ -1,8 +1,8 @@
 /* stage.c -- brings a loader's batches to the GPU: page-locked memory, a ring of staging buffers, a stream of copies.
 **
 ** Copies run on cu.copies, beside the arithmetic on cu.stream. Two events per buffer keep the order, one in each
-** direction: `arrived` (recorded on cu.copies) holds back the kernels that read the buffer, and tells the host when its
-** memory is free again; `made` (recorded on cu.stream) holds back the next copy into the buffer until those kernels
+** direction: `arrived` (recorded on cu.copies) holds back the kernels that read the buffer, and signals the host when
+** its memory is free again; `made` (recorded on cu.stream) holds back the next copy into the buffer until those kernels
 ** have ended. Device memory comes from the caching allocator, whose blocks may still be in use by queued work on
 ** cu.stream, so `made` is recorded once at the beginning too.
 ** SPDX-License-Identifier: Apache-2.0
@@ -94,7 +94,7 @@ static void close_buffer(capl_feed_stage *stage, buffer *b)
 }
 
 /* What was copied to must not be handed to another call, nor host memory be freed, while copies are in flight. When the
-** GPU is lost there are none; the error has been told elsewhere. */
+** GPU is lost there are none; the error has been reported elsewhere. */
 static void stage_close(capl_feed_stage *stage)
 {
   if (!stage) return;

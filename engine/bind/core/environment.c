@@ -48,7 +48,7 @@ static int safe_print(lua_State *L)
   return 0;
 }
 
-/* What a reader function gives, piece by piece, as one string in its place: only a whole text can be told from
+/* What a reader function gives, piece by piece, as one string in its place: only a whole text can be distinguished from
 ** bytecode. */
 static void gather_pieces(lua_State *L)
 {
@@ -194,7 +194,7 @@ void bind_open_environments(lua_State *L)
   lua_setfield(L, LUA_REGISTRYINDEX, LIBRARY);
 }
 
-/* Replaces pairs, next and table.foreach of the environment on top: lua/capl/pairs.lua tells why. */
+/* Replaces pairs, next and table.foreach of the environment on top: see lua/capl/pairs.lua. */
 static void set_iterators(lua_State *L)
 {
   capl_bind_require(L, "pairs");

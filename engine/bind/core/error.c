@@ -133,7 +133,7 @@ int bind_raise(lua_State *L, const char *op)
   set_text(L, "context", e->context);
   set_text(L, "hint", e->hint);
   luaL_setmetatable(L, ERROR_TYPE);
-  locate(L, !capl_interrupt_pending()); /* a path is told by Lua, which is being stopped */
+  locate(L, !capl_interrupt_pending()); /* the path comes from Lua, which is being stopped */
   return lua_error(L);
 }
 

@@ -1,8 +1,8 @@
 /* error_call.c -- errors of Lua itself inside the library, said in terms of the call that led there.
 **
 ** Library functions check what they are given, but not all of them everything: "capl:nn/module.lua:72: attempt to index
-** local 'self' (a nil value)" tells its reader nothing. The recipe made a call, whose name and values are still on the
-** stack when the error is raised. What Lua said is kept as the context, where it
+** local 'self' (a nil value)" names nothing of the recipe. The recipe made a call, whose name and values are still on
+** the stack when the error is raised. What Lua said is kept as the context, where it
 ** was said is in the traceback.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST = 8 }; /* arguments that are told */
+enum { MOST = 8 }; /* arguments that are shown */
 
 typedef struct {
   lua_Debug frame;

@@ -2,7 +2,7 @@
 **
 ** The function runs once on tensors of meta, which have shapes and no values, while op_call (op.c) notes every op.
 ** Whatever cannot be in a program raises at the op itself, so that the error names the recipe's line: another op, or a
-** tensor that neither is an argument nor comes from one. Numbers become constants (lua/capl/tensor.lua tells of them).
+** tensor that neither is an argument nor comes from one. Numbers become constants (lua/capl/tensor.lua registers them).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/locals.h"
@@ -59,7 +59,7 @@ static int need_known(lua_State *L, const char *op, const capl_tensor *t)
   return value;
 }
 
-/* ---- what op_call tells ----------------------------------------------------------------------- */
+/* ---- notes of op_call -------------------------------------------------------------------------- */
 
 void bind_fuse_check(lua_State *L, const capl_op *op, capl_tensor *const *in, int n)
 {

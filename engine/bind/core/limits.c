@@ -23,7 +23,7 @@ static struct {
   lua_Alloc f; /* LuaJIT's own */
   void *ud;
   size_t used, soft, hard;
-  bool asked, told; /* a stop is asked for; it has begun */
+  bool asked, stopping; /* a stop is asked for; it has begun */
   int refused;
 } heap;
 
@@ -45,11 +45,11 @@ static void heap_error(void)
 ** what it leaves behind becomes garbage. */
 static bool heap_stands(lua_State *L)
 {
-  if (!L) return heap.asked = heap.told = false;
-  if (!heap.told) lua_gc(L, LUA_GCCOLLECT, 0);
-  heap.asked = heap.told = heap.told || heap.used > heap.soft - heap.soft / 8;
-  if (heap.told) heap_error();
-  return heap.told;
+  if (!L) return heap.asked = heap.stopping = false;
+  if (!heap.stopping) lua_gc(L, LUA_GCCOLLECT, 0);
+  heap.asked = heap.stopping = heap.stopping || heap.used > heap.soft - heap.soft / 8;
+  if (heap.stopping) heap_error();
+  return heap.stopping;
 }
 
 /* Beyond the second limit. Lua makes an error of it; the stop, which is asked for, follows. */
@@ -96,7 +96,7 @@ static bool output_told;
 static bool output_stands(lua_State *L)
 {
   (void)L;
-  capl_policy_wrote(0); /* tells again what it told when the limit was passed */
+  capl_policy_wrote(0); /* repeats the error of the passed limit */
   return output_told = true;
 }
 

@@ -234,7 +234,7 @@ static void set_number(lua_State *L, const char *key, double value)
 }
 
 /* core.memory([device]) -> {live, peak, cached, captured, limit (0 = none), allocations, reuses; card_free, card_total
-** where the device can tell} */
+** where the device reports it} */
 static int core_memory(lua_State *L)
 {
   capl_memory_stats m;

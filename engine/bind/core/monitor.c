@@ -170,7 +170,7 @@ static int take(lua_State *L)
   return 5;
 }
 
-/* monitor:event() -> the next thing to tell, or nil */
+/* monitor:event() -> the next event, or nil */
 static int next_event(lua_State *L)
 {
   char text[256];

@@ -207,7 +207,7 @@ static int sys_peak_rss(lua_State *L)
   return 1;
 }
 
-/* rss() -> bytes of memory this process holds now, 0 where nobody can tell */
+/* rss() -> bytes of memory this process holds now, 0 where unknown */
 static int sys_rss(lua_State *L)
 {
   char text[128] = "";
@@ -412,7 +412,7 @@ static int sys_cut(lua_State *L)
     lua_pushfstring(L, "cannot shorten %s to %f bytes: it has %f", path, bytes, (double)info.st_size);
     return 2;
   }
-  int file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK); /* truncate() by path is refused behind the wall */
+  int file = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK); /* truncate() by path is refused in the sandbox */
   bool done = file >= 0 && ftruncate(file, (off_t)bytes) == 0;
   int why = errno;
   if (file >= 0) close(file);

@@ -134,7 +134,7 @@ static int32_t write_ones(const capl_tensor *labels, int64_t K, float *to)
   return 0;
 }
 
-/* Queued on the device, which cannot tell of labels outside the classes: a loader's labels never are. */
+/* Queued on the device, which cannot report labels outside the classes: a loader's labels never are. */
 static void queue_ones(lua_State *L, const capl_tensor *labels, int64_t K, capl_tensor *out)
 {
   const capl_feed_ops *feed = labels->device->backend->feed;

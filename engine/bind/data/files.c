@@ -1,4 +1,4 @@
-/* files.c -- images in files for Lua: folders, lists, databases, single files, and what their sources can tell.
+/* files.c -- images in files for Lua: folders, lists, databases, single files, and facts about their sources.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/data/data.h"
@@ -168,7 +168,7 @@ static int source_pack(lua_State *L)
   return 0;
 }
 
-/* ---- what a source of files can tell --------------------------------------------------------- */
+/* ---- facts about a source of files ----------------------------------------------------------- */
 
 /* source:text(id) -> the label as it was given, or nil */
 static int source_text(lua_State *L)

@@ -138,7 +138,7 @@ static uint64_t hash_bytes(const unsigned char *p, size_t n)
   return mixed(h, word);
 }
 
-/* core.tensor_hash(dense tensor) -> 16 hex digits that tell whether two tensors of one layout hold the same bits */
+/* core.tensor_hash(dense tensor) -> 16 hex digits that show whether two tensors of one layout hold the same bits */
 static int core_tensor_hash(lua_State *L)
 {
   capl_tensor *t = bind_on_host(L, 1);

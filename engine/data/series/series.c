@@ -26,7 +26,7 @@ struct capl_series {
   double *mean, *deviation; /* (n_columns) of train */
   float *x;            /* (rows, n_features), scaled */
   float *y;            /* (rows), scaled */
-  bool *told;          /* (rows): the target was in the file */
+  bool *given;          /* (rows): the target was in the file */
   part part[CAPL_SERIES_PARTS];
   capl_series_facts facts;
 };
@@ -140,7 +140,7 @@ static void measure(capl_series *s, int column)
 
 static capl_status prepare(capl_series *s, bool unscaled)
 {
-  for (uint32_t row = 0; row < s->table.n_rows; row++) s->told[row] = !isnan(*cell(s, row, s->target));
+  for (uint32_t row = 0; row < s->table.n_rows; row++) s->given[row] = !isnan(*cell(s, row, s->target));
   for (int column = 0; column < s->table.n_columns; column++) {
     double mean;
     CAPL_TRY(check_sizes(s, column));
@@ -175,7 +175,7 @@ static capl_status cut(capl_series *s)
     p->start = malloc(((size_t)(p->to - p->from) + 1) * sizeof *p->start);
     if (!p->start) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the windows of a series");
     for (uint32_t row = p->from; row + reach < p->to; row++) {
-      if (s->told[row + reach]) p->start[p->n_windows++] = row;
+      if (s->given[row + reach]) p->start[p->n_windows++] = row;
       else s->facts.untold++;
     }
     s->facts.windows[k] = p->n_windows;
@@ -202,8 +202,8 @@ static capl_status allocate(capl_series *s)
   s->deviation = calloc(columns, sizeof *s->deviation);
   s->x = malloc((rows * (size_t)s->n_features + 1) * sizeof *s->x);
   s->y = malloc((rows + 1) * sizeof *s->y);
-  s->told = malloc(rows + 1);
-  if (s->mean && s->deviation && s->x && s->y && s->told) return CAPL_OK;
+  s->given = malloc(rows + 1);
+  if (s->mean && s->deviation && s->x && s->y && s->given) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d features", s->table.name, s->table.n_rows,
                    s->n_features);
 }
@@ -313,7 +313,7 @@ void capl_series_unref(capl_series *s)
   free(s->deviation);
   free(s->x);
   free(s->y);
-  free(s->told);
+  free(s->given);
   free(s);
 }
 

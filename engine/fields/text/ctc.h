@@ -31,7 +31,7 @@ void ctc_room_free(void *room);
 capl_status ctc_room_get(int64_t count, size_t size, const char *what, void *out);
 
 extern const capl_ctc_limits ctc_no_limits;
-/* EVALUE unless the limits can be kept by a text of T steps, as far as numbers tell. */
+/* EVALUE unless the limits can be kept by a text of T steps, as far as the numbers show. */
 capl_status ctc_check_limits(const ctc_table *table, const capl_ctc_limits *limits);
 
 /* Whether class k may be the character at a place, counted from 0. Never the blank. */

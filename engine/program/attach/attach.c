@@ -1,7 +1,7 @@
 /* attach.c -- both sides of `capl attach` for Lua: the run that lets somebody in, and the terminal that comes in.
 **
 ** lua/capl/run/attach.lua says when somebody is let in and what lines mean; lua/capl/repl/remote.lua is the prompt
-** whose lines run there. attach/socket.h tells what passes between them.
+** whose lines run there. attach/socket.h defines the protocol.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -168,13 +168,13 @@ static int client_runs(lua_State *L)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
       attach_frame frame = {0};
       int pid = atoi(entry->d_name), fd = pid > 0 ? attach_connect(pid, why) : -1;
-      bool told = fd >= 0 && attach_send(fd, '?', "", 0) && attach_receive(fd, &frame) && frame.kind == '?';
+      bool described = fd >= 0 && attach_send(fd, '?', "", 0) && attach_receive(fd, &frame) && frame.kind == '?';
       if (fd >= 0) close(fd);
       if (fd >= 0) {
         lua_newtable(L);
         lua_pushinteger(L, pid);
         lua_setfield(L, -2, "pid");
-        lua_pushstring(L, told ? frame.text : NULL);
+        lua_pushstring(L, described ? frame.text : NULL);
         lua_setfield(L, -2, "text");
         lua_rawseti(L, -2, ++n);
       }

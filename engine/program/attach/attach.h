@@ -21,7 +21,7 @@ void capl_attach_held(bool on);
 /* Async-signal-safe: ends the line of a client, if one runs. */
 void capl_attach_stop_line(void);
 
-/* Opens this process's socket, before the walls stand that would forbid it. */
+/* Opens this process's socket, before the sandbox forbids it. */
 void capl_attach_open(void);
 
 #endif

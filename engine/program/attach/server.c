@@ -333,7 +333,7 @@ bool attach_print_there(bool on)
     pthread_mutex_lock(&server.lock);
     bool gone = server.gone;
     pthread_mutex_unlock(&server.lock);
-    if (gone) server.interrupt(); /* it went before anybody could be told */
+    if (gone) server.interrupt(); /* it disconnected before the answer */
     return true;
   }
   atomic_store(&server.running, false);

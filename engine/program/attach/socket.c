@@ -35,8 +35,8 @@ static bool is_own_socket(const char *path, char why[ATTACH_WHY])
 bool attach_folder(int which, char path[ATTACH_PATH], bool make, char why[ATTACH_WHY])
 {
   const char *runtime = getenv("XDG_RUNTIME_DIR");
-  bool told = runtime && *runtime == '/' && strlen(runtime) < ATTACH_PATH - 25;
-  if (which == 0 && !told) return snprintf(why, ATTACH_WHY, "$XDG_RUNTIME_DIR names no folder"), false;
+  bool named = runtime && *runtime == '/' && strlen(runtime) < ATTACH_PATH - 25;
+  if (which == 0 && !named) return snprintf(why, ATTACH_WHY, "$XDG_RUNTIME_DIR names no folder"), false;
   if (which == 0) snprintf(path, ATTACH_PATH, "%s/capl", runtime);
   else snprintf(path, ATTACH_PATH, "/tmp/capl-%u", (unsigned)geteuid());
   if (make && mkdir(path, 0700) != 0 && errno != EEXIST)

@@ -157,11 +157,11 @@ static bool wants_help(const capl_job *job)
 static int settle_asked(capl_job *job, const grants_asked *asked, bool quiet)
 {
   const char *said = getenv("CAPL_SANDBOX");
-  bool told = said && strcmp(said, "allow") == 0;
+  bool preset = said && strcmp(said, "allow") == 0;
   char name[512];
   capl_text_show(name, sizeof name, job->recipe, false);
-  if (!told && !quiet) fprintf(stderr, "capl: %s needs:\n%s", name, asked->text);
-  if (!told && !job->allowed && !was_allowed(job, asked)) {
+  if (!preset && !quiet) fprintf(stderr, "capl: %s needs:\n%s", name, asked->text);
+  if (!preset && !job->allowed && !was_allowed(job, asked)) {
     if (!asks_here()) return quiet ? EXIT_ERROR : refuse(job->program, name);
     if (!ask(job, name, asked)) return EXIT_ERROR;
   }

@@ -8,7 +8,7 @@
 
 /* Settles the sandbox of a job, in the process that starts all others: fills the policy, shows what the recipe needs
 ** beyond what every recipe gets, and asks on a terminal. Answers are kept for these very bytes. Children and ranks are
-** told by the environment. -> 0, or the exit status after saying why nothing runs. quiet: another rank says it. */
+** set by the environment. -> 0, or the exit status after saying why nothing runs. quiet: another rank says it. */
 int allow_settle(capl_job *job, bool quiet);
 
 #endif

@@ -87,7 +87,7 @@ static capl_status give_recipe(const char *recipe)
   return give_recipes_of(folder);
 }
 
-/* What tells of the machine: run's headers and monitors are drawn from it, and it tells of nobody. */
+/* Facts about the machine, for the headers and monitors of runs; they identify no user. */
 static capl_status give_machine(void)
 {
   static const char *const files[] = {"/proc/cpuinfo", "/proc/meminfo", "/proc/loadavg", "/proc/stat",
@@ -407,7 +407,7 @@ void grants_forget(grants_asked *a)
 
 bool grants_wanted(const capl_job *job)
 {
-  const char *said = getenv("CAPL_SANDBOX"); /* what the capl that starts this one was told */
+  const char *said = getenv("CAPL_SANDBOX"); /* the setting of the capl that starts this one */
   return job->recipe && !job->trusted && !(said && strcmp(said, "trust") == 0);
 }
 

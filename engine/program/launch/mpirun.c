@@ -54,7 +54,7 @@ typedef struct {
 
 static void add(command *c, const char *word) { c->words[c->n++] = word; }
 
-/* mpirun hands its environment to processes of its own host; to others only what it is told to. */
+/* mpirun hands its environment to processes of its own host; to others only what is listed. */
 static void add_variables(command *c, char *names)
 {
   for (char **e = environ; *e; e++) {
@@ -169,7 +169,7 @@ static const char *const said_by_ranks[] = {
   "ORTE has lost communication with a remote daemon",
 };
 
-/* A rank that was ended by a signal with its supervisor, so that nobody of ours could tell. */
+/* A rank that was ended by a signal with its supervisor, so that no process of capl could report it. */
 static bool put_killed(mpirun_words *w)
 {
   int rank, number;

@@ -42,7 +42,7 @@ struct output {
   mpirun_words words;
   bool muted;           /* those are left out */
   char *saving;         /* by rank */
-  int status, state;    /* first failure told by a frame, -1 = none told; what output_state said last */
+  int status, state;    /* first failure reported by a frame, -1 = none; the last output_state */
 };
 
 /* ---- where lines go --------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ void output_tell(output *o, const char *line, size_t len);
 void output_mute(output *o);
 /* Tells the capl that started mpirun whether this rank saves. */
 void output_state(output *o, bool saving);
-/* What ranks behind mpirun have told: that one saves; the status of the first that failed, -1 = nobody told one. */
+/* Reports of ranks behind mpirun: that one saves; the status of the first that failed, -1 = none. */
 bool output_saving(const output *o);
 int output_status(const output *o);
 

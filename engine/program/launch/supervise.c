@@ -1,7 +1,7 @@
 /* supervise.c -- starts processes and watches them until the last has ended.
 **
 ** One thread and one loop: it waits for signals (through a descriptor), for output, and for the next moment at which
-** something is to be done. What ends a worker_group goes by steps: asked to save and end, told to end, killed.
+** something is to be done. What ends a worker_group goes by steps: asked to save and end, ordered to end, killed.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -27,14 +27,14 @@
 #include "program/attach/socket.h"
 #include "program/launch/output.h"
 
-/* Seconds: from asking to telling, while it saves, from a failure until the others are told (mpirun does that itself,
-** and breaks when it is told to end meanwhile: until it is killed), from telling to killing, and for output that comes
-** after its writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked to, and is not
-** saving. ORPHAN: that a process may go on after the end of the one that started it. */
-static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, TOLD = 2, DRAIN = 0.5,
+/* Seconds: from asking to telling, while it saves, from a failure until the others are reported (mpirun does that
+** itself, and breaks when it is reported to end meanwhile: until it is killed), from telling to killing, and for
+** output that comes after its writer's end. ENDS_TOO: that a rank may go on after another has ended as it was asked
+** to, and is not saving. ORPHAN: that a process may go on after the end of the one that started it. */
+static const double ENDS_TOO = 30, GRACE = 5, SAVE = 120, FAILED = 1.5, MPIRUN_ENDS = 4, ENDING_S = 2, DRAIN = 0.5,
     ORPHAN = 3;
 
-typedef enum { CALM, ASKED, TELLING, KILLING } step;
+typedef enum { CALM, ASKED, ENDING, KILLING } step;
 
 typedef struct {
   pid_t pid;
@@ -62,7 +62,7 @@ typedef struct {
 static double elapsed(const watcher *w) { return clock_now() - w->start; }
 
 /* A line of this program's own, on a terminal that may show a progress bar. */
-__attribute__((format(printf, 2, 3))) static void tell(watcher *w, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void report(watcher *w, const char *fmt, ...)
 {
   char text[512];
   va_list args;
@@ -186,25 +186,25 @@ static void go_to(watcher *w, step to, double wait)
   w->next = wait > 0 ? elapsed(w) + wait / pace : 0;
 }
 
-static void tell_to_end(watcher *w)
+static void order_to_end(watcher *w)
 {
   output_mute(w->out);
   signal_all(w, SIGTERM);
-  go_to(w, TELLING, TOLD);
+  go_to(w, ENDING, ENDING_S);
 }
 
-/* The next step against processes that are still there. A single one is not told before it is killed: the first SIGTERM
-** has told it. */
+/* The next step against processes that are still there. A single one gets no second order before it is killed: the
+** first SIGTERM was the order. */
 static void take_step(watcher *w)
 {
   double now = elapsed(w);
   if (w->step == ASKED && !w->broken && !w->orphan && is_saving(w) && now < w->since + SAVE) {
     w->next = now + 0.1;
-  } else if (w->step < TELLING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
-    tell_to_end(w);
+  } else if (w->step < ENDING && w->c->ranks > 1 && !(w->broken && w->c->output == OUTPUT_MPIRUN)) {
+    order_to_end(w);
   } else {
     if (w->asked && !w->over && w->c->ranks < 2 && !w->c->reported_elsewhere)
-      tell(w, "capl: the worker did not end by itself, and was killed");
+      report(w, "capl: the worker did not end by itself, and was killed");
     output_mute(w->out);
     signal_all(w, SIGKILL);
     go_to(w, KILLING, 0);
@@ -214,14 +214,14 @@ static void take_step(watcher *w)
 static void time_is_over(watcher *w)
 {
   w->over = true;
-  if (!w->c->reported_elsewhere) tell(w, "capl: stopped after %g minutes, the limit of this run", w->c->limit / 60);
+  if (!w->c->reported_elsewhere) report(w, "capl: stopped after %g minutes, the limit of this run", w->c->limit / 60);
   ask(w, SIGTERM);
   if (w->step < ASKED) go_to(w, ASKED, GRACE);
 }
 
-static void tell_saving(watcher *w)
+static void report_saving(watcher *w)
 {
-  if (is_saving(w)) tell(w, "capl: ending after this step, and saving; Ctrl-C again leaves at once");
+  if (is_saving(w)) report(w, "capl: ending after this step, and saving; Ctrl-C again leaves at once");
   w->notice = 0;
 }
 
@@ -249,18 +249,18 @@ static int status_of(watcher *w, int index, int status)
 {
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   int n = WTERMSIG(status);
-  bool ours = w->over || w->step >= TELLING, quiet = n == SIGPIPE || n == SIGTERM || n == SIGHUP;
+  bool ours = w->over || w->step >= ENDING, quiet = n == SIGPIPE || n == SIGTERM || n == SIGHUP;
   /* SIGPIPE, `capl ops | head`: nobody reads on, nothing to say */
   if (ours || quiet) return 128 + n;
   if (n == SIGINT && w->c->ranks == 1)
-    tell(w, "capl: interrupted"); /* before it could take the signal itself */
+    report(w, "capl: interrupted"); /* before it could take the signal itself */
   else if (w->c->output == OUTPUT_MPIRUN)
-    tell(w, "capl: mpirun was ended by signal %d (%s)", n, strsignal(n));
+    report(w, "capl: mpirun was ended by signal %d (%s)", n, strsignal(n));
   else if (w->c->ranks > 1)
-    tell(w, "capl: rank %d (process %d) was ended by signal %d (%s): %s", w->c->first + index,
+    report(w, "capl: rank %d (process %d) was ended by signal %d (%s): %s", w->c->first + index,
          (int)w->members[index].pid, n, strsignal(n), reason_of(n));
   else
-    tell(w, "capl: the worker was ended by signal %d (%s): %s", n, strsignal(n), reason_of(n));
+    report(w, "capl: the worker was ended by signal %d (%s): %s", n, strsignal(n), reason_of(n));
   return 128 + n;
 }
 
@@ -273,7 +273,7 @@ static bool was_asked(int status)
 /* A rank's own error is what the job ends with, also when others have given it up (EXIT_LOST) before they were seen. */
 static void note_failure(watcher *w, int status)
 {
-  if (status == 0 || w->step >= TELLING) return;
+  if (status == 0 || w->step >= ENDING) return;
   if (w->failure == 0 || w->failure == EXIT_LOST) w->failure = status;
   if (w->broken) return;
   if (was_asked(status)) {
@@ -304,7 +304,7 @@ static void on_signal(watcher *w, const struct signalfd_siginfo *info)
   if (n == SIGCHLD) return;
   if (w->asked++ == 0) w->signal = n;
   if (w->asked > 1 && w->c->output == OUTPUT_MPIRUN) {
-    if (w->step < TELLING && !w->broken) tell_to_end(w);
+    if (w->step < ENDING && !w->broken) order_to_end(w);
   } else if (w->c->apart || info->ssi_code <= 0) {
     ask(w, n);
   }
@@ -344,12 +344,12 @@ static double keep_time(watcher *w)
 {
   double now = elapsed(w), limit = w->c->limit > 0 ? w->c->limit + held(w) : 0, rest = 3600;
   if (limit > 0 && now >= limit && !w->over) time_is_over(w);
-  if (w->notice > 0 && now >= w->notice) tell_saving(w);
+  if (w->notice > 0 && now >= w->notice) report_saving(w);
   if (w->next > 0 && now >= w->next) take_step(w);
   if (w->parent > 1 && getppid() != w->parent && w->step < KILLING) signal_all(w, SIGKILL), go_to(w, KILLING, 0);
   if (limit > 0 && !w->over) rest = sooner(rest, limit, now);
   rest = sooner(sooner(rest, w->notice, now), w->next, now);
-  if (w->c->reported_elsewhere && w->asked && rest > 0.1) rest = 0.1; /* what it saves is told by a frame */
+  if (w->c->reported_elsewhere && w->asked && rest > 0.1) rest = 0.1; /* what it saves is reported by a frame */
   return w->parent > 1 && rest > 0.5 ? 0.5 : rest;
 }
 
@@ -391,15 +391,15 @@ static void loop(watcher *w)
   drain(w);
 }
 
-/* What ranks behind mpirun have told counts more than mpirun's own status. */
+/* Reports of ranks behind mpirun override mpirun's own status. */
 static int job_status(const watcher *w, bool started)
 {
   if (!started) return EXIT_ERROR;
   if (w->over) return EXIT_TIME;
-  int told = w->out ? output_status(w->out) : 0;
-  if (w->asked && was_asked(told)) return 128 + w->signal;
-  if (told > 0 && (w->step < TELLING || w->broken)) return told;
-  return w->failure == 0 && w->step >= TELLING && w->asked > 0 ? 128 + w->signal : w->failure;
+  int reported = w->out ? output_status(w->out) : 0;
+  if (w->asked && was_asked(reported)) return 128 + w->signal;
+  if (reported > 0 && (w->step < ENDING || w->broken)) return reported;
+  return w->failure == 0 && w->step >= ENDING && w->asked > 0 ? 128 + w->signal : w->failure;
 }
 
 int supervise(const worker_group *c)
@@ -414,14 +414,14 @@ int supervise(const worker_group *c)
   int why = ready ? errno : ENOMEM;
   if (c->started) c->started(c->user);
   if (!started) {
-    tell(&w, "capl: cannot start %s: %s", c->count > 1 ? "all processes" : "a process", capl_errno_text(why));
+    report(&w, "capl: cannot start %s: %s", c->count > 1 ? "all processes" : "a process", capl_errno_text(why));
     signal_all(&w, SIGKILL);
     go_to(&w, KILLING, 0);
   }
   loop(&w);
   int status = job_status(&w, started);
   if (w.out && output_failed(w.out)) {
-    tell(&w, "%s", output_lost());
+    report(&w, "%s", output_lost());
     status = status ? status : EXIT_ERROR;
   }
   output_finish(w.out, status);

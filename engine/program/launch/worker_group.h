@@ -28,7 +28,7 @@ typedef struct {
   const char *host;   /* for the names of lines when there are several hosts; NULL = one */
   worker_output output;
   bool apart;         /* in a process group of their own, where the terminal's signals do not reach them */
-  bool reported_elsewhere; /* another process tells the user of signals and limits */
+  bool reported_elsewhere; /* another process reports signals and limits to the user */
   double limit;       /* seconds, 0 = none */
   double pace;         /* how much sooner than usual its end goes on, 0 = as usual; for tests */
   void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */

@@ -21,7 +21,7 @@ enum {
   DRAW_ROWS = 32,             /* rows that are coloured together at most */
   DRAW_ROW_STEP = DRAW_WIDEST + DRAW_PAD, /* constant, and much faster for it */
   DRAW_TAPS_TOGETHER = 16,    /* lines whose taps are found at once at most */
-  DRAW_ALPHAS = 64,           /* alpha levels that are told apart: this many - 1 and above look alike */
+  DRAW_ALPHAS = 64,           /* distinct alpha levels: this many - 1 and above look alike */
   DRAW_INK = 1 << 13,         /* full coverage while letters are laid over each other */
   DRAW_FULL = 1 << 11,        /* full coverage from the squeeze on */
   DRAW_SMOOTHED = 13 * DRAW_FULL, /* full coverage after the smoothing, whose weights add up to 13 */

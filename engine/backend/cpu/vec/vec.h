@@ -1,7 +1,7 @@
 /* vec.h -- the backend's own vector kernels: one list, compiled once per instruction set.
 **
 ** Every function works on one thread's part and knows nothing of tensors or threads. real is
-** CAPL_F32 or CAPL_BF16 and tells what void pointers point to; statistics are f32 or double.
+** CAPL_F32 or CAPL_BF16 and names the type behind void pointers; statistics are f32 or double.
 ** Sources include simd.h and define each function as VEC(name); table.c collects them.
 ** SPDX-License-Identifier: Apache-2.0
 */
