@@ -73,7 +73,7 @@ void capl_interrupt_request(void);
 ** error on record; if not, Lua goes on. It must not call Lua. stands(NULL): the stop is over. */
 void capl_interrupt_because(bool (*stands)(lua_State *L));
 bool capl_interrupt_pending(void);
-/* Whether an interrupt is in force; if so, its error is in the thread's record. */
+/* Whether an interrupt is pending; if so, its error is in the thread's record. */
 bool capl_interrupt_reported(lua_State *L);
 void capl_interrupt_clear(void);
 

@@ -1,6 +1,6 @@
 /* augment.c -- augments a sample: filters, geometry, colour, noise, mixing, erasing, band by band.
 **
-** A band is a few rows: they are made, mixed and normalised while they lie in the nearest cache. The loops over pixels
+** A band is a few rows: they are made, mixed and normalized while they lie in the nearest cache. The loops over pixels
 ** are in augment_rows.c, its random numbers in augment_draw.c.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -287,11 +287,11 @@ static draw roll(const capl_augment_options *options, const capl_augment_case *w
   return capl_augment_roll(options, which->seed, which->epoch, which->sample, s->height, s->width, mean);
 }
 
-/* Standardising needs the whole image first. */
+/* Standardizing needs the whole image first. */
 static void paint_whole(const capl_augment_options *options, const draw *d, const uint8_t *in, scratch *s, finish f)
 {
   const capl_conversion *to = f.to;
-  bool late = to && to->norm == CAPL_NORM_STANDARDISE && to->type != CAPL_PIXEL_U8;
+  bool late = to && to->norm == CAPL_NORM_STANDARDIZE && to->type != CAPL_PIXEL_U8;
   uint8_t *out = f.out;
   if (late) f.to = NULL, f.out = s->finished;
   paint(options, d, in, s, &f);

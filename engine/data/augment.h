@@ -36,7 +36,7 @@
 ** d.share) + 128) >> 8
 **    with share of 256; CAPL_CUTMIX: m inside d.cut.
 ** 8. erase: options.erase_value inside d.erased.
-** Then the loader normalises: value = level * scale + shift.
+** Then the loader normalizes: value = level * scale + shift.
 **
 ** Masks read the class at ((u + 32768) >> 16, (v + 32768) >> 16), outside the nearest one or, if fill, mask_fill; mixup
 ** keeps the mask of the larger share (its own at 128), cutmix the other sample's mask inside the cut; erase leaves
@@ -56,7 +56,7 @@ typedef struct {
 } capl_augment_result;
 
 /* Augments a sample for checked options. partner: the other sample as it was read, of the id that capl_augment_partner
-** gave; NULL = none. to: normalises the image on the way, out->pixels then holds (H,W,C) of its type; NULL = out holds
+** gave; NULL = none. to: normalizes the image on the way, out->pixels then holds (H,W,C) of its type; NULL = out holds
 ** levels. Labels stay the caller's. in, partner and out never share memory. */
 CAPL_API capl_augment_result capl_augment_sample(const capl_augment_options *options, const capl_augment_case *which,
                                         const capl_augment_layout *layout, const capl_sample *in,

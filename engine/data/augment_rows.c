@@ -216,7 +216,7 @@ void AUGMENT_SUMS(const uint8_t *in, size_t n, uint64_t sum[3]);
 #define SUMS sums
 
 /* 48 columns, each of which always meets the same channel, in 16 bits for as long as they hold. Plain sums of every
-** third byte do not vectorise. */
+** third byte do not vectorize. */
 static void sums(const uint8_t *restrict in, size_t n, uint64_t sum[3])
 {
   enum { COLUMNS = 48, ROWS = 256 };

@@ -180,7 +180,7 @@ static sample_facts facts_of(const row_maker *maker, size_t n_pixels, const row_
   sample_facts facts = {0};
   if (!stage || (stage->augments && capl_augment_needs_mean(&stage->augment)))
     facts.mean = capl_augment_mean(levels, n_pixels, source->channels);
-  if (!stage || (!stage->augments && maker->conversion.norm == CAPL_NORM_STANDARDISE))
+  if (!stage || (!stage->augments && maker->conversion.norm == CAPL_NORM_STANDARDIZE))
     capl_level_sums(levels, n_pixels * (size_t)source->channels, &facts.sum, &facts.squares);
   return facts;
 }

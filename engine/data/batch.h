@@ -15,7 +15,7 @@
 ** the levels are on the device; or the levels for a set that is being filled, whatever their state. */
 typedef enum { ROW_FINISHED, ROW_LEVELS, ROW_RESIDENT, ROW_OF_SET } row_kind;
 
-/* What augmentation and normalisation need to know of a sample's levels. */
+/* What augmentation and normalization need to know of a sample's levels. */
 typedef struct {
   uint64_t sum, squares;
   float mean;

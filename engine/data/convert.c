@@ -1,6 +1,6 @@
-/* convert.c -- normalises levels to f32, bf16 or f16, or copies them.
+/* convert.c -- normalizes levels to f32, bf16 or f16, or copies them.
 **
-** Every normalisation is value = level * scale + shift, one pair per channel; standardising finds its pair from
+** Every normalization is value = level * scale + shift, one pair per channel; standardizing finds its pair from
 ** exact integer sums, so the result does not depend on the order of summation.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -22,7 +22,7 @@ size_t capl_pixel_bytes(capl_pixel_type type)
   return bytes[type];
 }
 
-/* In blocks whose 32-bit sums cannot overflow, so that the inner loop vectorises. */
+/* In blocks whose 32-bit sums cannot overflow, so that the inner loop vectorizes. */
 void capl_level_sums(const uint8_t *level, size_t n, uint64_t *sum, uint64_t *squares)
 {
   enum { BLOCK = 16384 };
@@ -40,7 +40,7 @@ void capl_level_sums(const uint8_t *level, size_t n, uint64_t *sum, uint64_t *sq
 }
 
 /* An image of one level has no deviation; it becomes zeros. */
-static affine standardise(uint64_t sum, uint64_t squares, size_t n)
+static affine standardize(uint64_t sum, uint64_t squares, size_t n)
 {
   double mean = (double)sum / (double)n;
   double variance = (double)squares / (double)n - mean * mean;
@@ -56,7 +56,7 @@ static affine standardise(uint64_t sum, uint64_t squares, size_t n)
 affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, uint64_t squares, size_t n)
 {
   affine a = {{0}, {0}};
-  if (conversion->norm == CAPL_NORM_STANDARDISE) return standardise(sum, squares, n);
+  if (conversion->norm == CAPL_NORM_STANDARDIZE) return standardize(sum, squares, n);
   for (int c = 0; c < 3; c++) {
     bool plain = conversion->norm == CAPL_NORM_UNIT;
     float mean = plain ? 0 : conversion->mean[c], std = plain ? 1 : conversion->std[c];
@@ -126,11 +126,11 @@ static void to_f32(const affine *a, bool one_pair, const uint8_t *level, size_t 
 {
   convert_f32 *convert = best()->to_f32;
   affine same = {{a->scale[0], a->scale[0], a->scale[0]}, {a->shift[0], a->shift[0], a->shift[0]}};
-  if (one_pair && convert == convert_f32_portable) one_pair_f32(*a, level, n, out); /* which vectorises better */
+  if (one_pair && convert == convert_f32_portable) one_pair_f32(*a, level, n, out); /* which vectorizes better */
   else convert(one_pair ? &same : a, level, n, stream, out);
 }
 
-/* Through a few f32 values at a time, which stay in the cache: both loops vectorise. A multiple of three. */
+/* Through a few f32 values at a time, which stay in the cache: both loops vectorize. A multiple of three. */
 enum { CHUNK = 3 * 256 };
 
 static void to_16_bits(affine a, bool one_pair, bool bf16, const uint8_t *level, size_t n, uint16_t *out)
@@ -176,7 +176,7 @@ void capl_convert(const capl_conversion *conversion, const uint8_t *levels, size
     memcpy(out, levels, n);
     return;
   }
-  if (conversion->norm == CAPL_NORM_STANDARDISE) capl_level_sums(levels, n, &sum, &squares);
+  if (conversion->norm == CAPL_NORM_STANDARDIZE) capl_level_sums(levels, n, &sum, &squares);
   affine a = capl_conversion_affine(conversion, sum, squares, n);
   convert_by(conversion, a, levels, n, channels, capl_convert_streams(n * sizeof(float)), out);
 }

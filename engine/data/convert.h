@@ -22,13 +22,13 @@ typedef struct {
 
 /* Sum of n levels, and of their squares. */
 void capl_level_sums(const uint8_t *levels, size_t n, uint64_t *sum, uint64_t *squares);
-/* What a conversion does to an image; sums of its n levels are read if it standardises. */
+/* What a conversion does to an image; sums of its n levels are read if it standardizes. */
 CAPL_API capl_affine capl_conversion_affine(const capl_conversion *conversion, uint64_t sum, uint64_t squares,
                                             size_t n);
 
 /* Whether an image of so many bytes is written past the caches: it would only push out what is needed sooner. */
 bool capl_convert_streams(size_t bytes);
-/* A part of an image, from its first channel on, by a conversion that does not standardise. */
+/* A part of an image, from its first channel on, by a conversion that does not standardize. */
 void capl_convert_part(const capl_conversion *conversion, const uint8_t *levels, size_t n_pixels, int channels,
                        bool stream, void *out);
 /* One image of n_pixels * channels levels. */

@@ -422,7 +422,7 @@ static capl_feed_job job_of(const capl_loader *l, const slot *s)
     .labels_at = f->labels_at,
     .fill = s->stage.augment.fill,
     .fill_value = s->stage.augment.fill_value,
-    .standardise = s->stage.augments && m->conversion.norm == CAPL_NORM_STANDARDISE
+    .standardize = s->stage.augments && m->conversion.norm == CAPL_NORM_STANDARDIZE
     && m->conversion.type != CAPL_PIXEL_U8, .type = m->conversion.type,
   };
 }

@@ -70,7 +70,7 @@ int image_set_used(const capl_source *source, const capl_read *what);
 capl_status image_widths_set(image_set *set, const capl_folder_options *options);
 capl_status image_widths_measure(image_set *set);
 
-/* A set of size bytes (its kind's struct, which begins with image_set), with options in force; options may be NULL.
+/* A set of size bytes (its kind's struct, which begins with image_set), with these options; options may be NULL.
 ** EVALUE naming where. */
 capl_status image_set_new(const image_set_kind *kind, size_t size, const char *where,
                           const capl_folder_options *options, image_set **out);

@@ -150,7 +150,7 @@ static bool is_harmless(int code)
   return code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR;
 }
 
-static void judge_warning(j_common_ptr jpeg, int level)
+static void handle_warning(j_common_ptr jpeg, int level)
 {
   if (level < 0 && !is_harmless(jpeg->err->msg_code)) keep_reason(jpeg);
 }
@@ -278,7 +278,7 @@ capl_status jpeg_decode(const uint8_t *bytes, size_t size, const char *name, int
   r->jpeg.err = jpeg_std_error(&r->errors);
   r->jpeg.client_data = r; /* for errors of jpeg_create_decompress, which keeps it */
   r->errors.error_exit = keep_reason;
-  r->errors.emit_message = judge_warning;
+  r->errors.emit_message = handle_warning;
   capl_status status = decode(r, bytes, size, channels);
   jpeg_destroy_decompress(&r->jpeg);
   free(r);

@@ -8,7 +8,7 @@
 ** evenly, for training: batch t of all ranks together ("a round") is `batch` x world samples, of which rank r takes
 ** block r. All ranks get equally many batches. A smaller last round is cut into `parts` of nearly the same size, of
 ** which each rank takes its share; of fewer samples than parts, the parts past the end repeat samples of the round.
-** once, for figures: the batches are those of a single process, and dealt out in turn; ranks may get one less, or
+** once, for metrics: the batches are those of a single process, and dealt out in turn; ranks may get one less, or
 ** none. */
 
 static uint64_t least(uint64_t a, uint64_t b)

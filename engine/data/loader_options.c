@@ -35,8 +35,8 @@ static capl_status check_numbers(const capl_loader_options *o)
   CAPL_TRY(check_parts(o));
   if (o->type < CAPL_PIXEL_F32 || o->type > CAPL_PIXEL_F16)
     return CAPL_FAIL(CAPL_EVALUE, "no pixel type %d", (int)o->type);
-  if (o->norm < CAPL_NORM_STANDARDISE || o->norm > CAPL_NORM_MEAN_STD)
-    return CAPL_FAIL(CAPL_EVALUE, "no normalisation %d", (int)o->norm);
+  if (o->norm < CAPL_NORM_STANDARDIZE || o->norm > CAPL_NORM_MEAN_STD)
+    return CAPL_FAIL(CAPL_EVALUE, "no normalization %d", (int)o->norm);
   return CAPL_OK;
 }
 

@@ -1,7 +1,7 @@
 /* resample.h -- bicubic resizing of planes of floats, with the taps and the order of Pillow.
 **
 ** A plane is a list of lines; resizing mixes neighbouring lines into new ones, so that the inner
-** loop runs along a line and vectorises. Both directions are done by transposing in between.
+** loop runs along a line and vectorizes. Both directions are done by transposing in between.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_DATA_RESAMPLE_H

@@ -2,7 +2,7 @@
 ** last.
 **
 ** A leaf's gradient is a view of its piece in the leaf's own memory order, so nothing is copied when a piece travels,
-** and the optimiser reads the mean where it arrives. Behind the gradients a piece has one number per leaf: 1 where this
+** and the optimizer reads the mean where it arrives. Behind the gradients a piece has one number per leaf: 1 where this
 ** rank had a gradient. Its mean shows a rank without one whether another had one; ranks that have all gradients never
 ** read it. Pieces are sent in their order whatever is complete first: every rank has to make the same calls.
 ** SPDX-License-Identifier: Apache-2.0
@@ -323,9 +323,9 @@ bool capl_buckets_fresh(const capl_buckets *b)
   return false;
 }
 
-capl_buckets_figures capl_buckets_get_figures(const capl_buckets *b)
+capl_buckets_stats capl_buckets_stats_get(const capl_buckets *b)
 {
-  capl_buckets_figures f = {.pieces = b->n_pieces, .leaves = b->n, .sent = b->sent, .early = b->early,
+  capl_buckets_stats f = {.pieces = b->n_pieces, .leaves = b->n, .sent = b->sent, .early = b->early,
                             .order = b->order, .n_order = b->n_order};
   for (int k = 0; k < b->n_pieces; k++) f.bytes += capl_tensor_bytes(b->pieces[k].flat);
   return f;

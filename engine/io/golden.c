@@ -188,7 +188,7 @@ static capl_status replay(capl_model *model, const char *folder, const pairs *p,
   return status;
 }
 
-static void judge(const capl_model *model, capl_model_verdict *v)
+static void verify_outputs(const capl_model *model, capl_model_verdict *v)
 {
   bool low = model_is_low(model);
   v->tolerance = fmax((low ? 5e-2 : 1e-3) * v->largest, 1e-4);
@@ -210,6 +210,6 @@ capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict)
   capl_status status = read_outputs(model, path, list, &n);
   for (int k = 0; status == CAPL_OK && k < n; k++) status = replay(model, folder, &list[k], verdict);
   for (int k = 0; k < n; k++) free(list[k].then);
-  judge(model, verdict);
+  verify_outputs(model, verdict);
   return status;
 }

@@ -83,7 +83,7 @@ static capl_status read_normalize(const char *path, const cJSON *root, int chann
   static const char wanted[] = "\"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0";
   const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, "normalize");
   *out = (capl_conversion){.type = CAPL_PIXEL_F32, .std = {1, 1, 1}};
-  if (cJSON_IsString(item) && strcmp(item->valuestring, "standardize") == 0) out->norm = CAPL_NORM_STANDARDISE;
+  if (cJSON_IsString(item) && strcmp(item->valuestring, "standardize") == 0) out->norm = CAPL_NORM_STANDARDIZE;
   else if (cJSON_IsString(item) && strcmp(item->valuestring, "unit") == 0) out->norm = CAPL_NORM_UNIT;
   else if (read_channels(cJSON_GetObjectItemCaseSensitive(item, "mean"), channels, -1e7, out->mean) &&
            read_channels(cJSON_GetObjectItemCaseSensitive(item, "std"), channels, 1e-7, out->std))

@@ -32,7 +32,7 @@ static capl_status begin(capl_model_files *f, capl_source *of, const char *const
   else CAPL_TRY(list_source_of(of, &size, &f->source));
   if (n == 0) return CAPL_OK;
   capl_loader_options o = {.batch = n < MODEL_BATCH ? (int)n : MODEL_BATCH, .workers = choose_workers(workers, n),
-                           .type = CAPL_PIXEL_U8}; /* a standardised image is one of its own width */
+                           .type = CAPL_PIXEL_U8}; /* a standardized image is one of its own width */
   CAPL_TRY(capl_loader_new(f->source, &o, &f->loader));
   return capl_loader_epoch(f->loader, 1);
 }

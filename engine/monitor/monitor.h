@@ -44,9 +44,9 @@ typedef enum {
   MONITOR_MAP(X)
 #undef X
   MONITOR_COUNT
-} monitor_figure;
+} monitor_metric;
 
-CAPL_API const char *monitor_name(monitor_figure figure);
+CAPL_API const char *monitor_name(monitor_metric figure);
 
 /* One look at the machine. */
 typedef struct {
@@ -70,7 +70,7 @@ CAPL_API capl_status monitor_gpu_at(int index, monitor_gpu **out);
 CAPL_API int monitor_gpu_count(const char **why);
 CAPL_API void monitor_gpu_close(monitor_gpu *gpu);
 CAPL_API const char *monitor_gpu_name(const monitor_gpu *gpu);
-/* Adds the GPU's figures to r. */
+/* Adds the GPU's metrics to r. */
 CAPL_API void monitor_gpu_read(monitor_gpu *gpu, monitor_reading *r);
 /* "power cap, heat" of a reading's bits into text; "" for none that matters. */
 CAPL_API void monitor_throttle_text(uint64_t bits, char *text, size_t len);
@@ -86,7 +86,7 @@ typedef struct monitor_process monitor_process; /* a process and its machine (pr
 ** process. */
 CAPL_API capl_status monitor_process_open(pid_t pid, const char *root, monitor_process **out);
 CAPL_API void monitor_process_close(monitor_process *p);
-/* Adds its figures to r; shares of processors are those since the last call, so the first has none. */
+/* Adds its metrics to r; shares of processors are those since the last call, so the first has none. */
 CAPL_API void monitor_process_read(monitor_process *p, monitor_reading *r);
 
 /* ---- the monitor ------------------------------------------------------------------------------ */
@@ -121,7 +121,7 @@ typedef struct {
 
 /* A window's number, below MONITOR_WINDOWS; -1: all are taken. */
 CAPL_API int monitor_window(monitor *m);
-/* Its figures since it was opened or last taken with reset. Waits for no reading. */
+/* Its metrics since it was opened or last taken with reset. Waits for no reading. */
 CAPL_API void monitor_take(monitor *m, int window, bool reset, monitor_figures *out);
 /* The next event to report (heat, slow clocks, full memory, a lost GPU) into text; false: nothing
 ** more. */

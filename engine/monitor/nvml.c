@@ -1,7 +1,7 @@
 /* nvml.c -- GPUs as NVIDIA's management library (NVML) reports them.
 **
 ** The library comes with the driver; it is loaded when a GPU is first asked for, and the few functions of it that are
-** used are declared here. Drivers of any age and GPUs of any kind lack some of them: a figure that is not supported is
+** used are declared here. Drivers of any age and GPUs of any kind lack some of them: a metric that is not supported is
 ** not asked for again, one that failed for another reason is. Only a lost GPU is never asked again.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -208,7 +208,7 @@ static bool got(monitor_gpu *gpu, unsigned bit, int code)
   return false;
 }
 
-/* Evaluates to whether figure `bit` is wanted, its function there, and its call with these arguments brought a
+/* Evaluates to whether metric `bit` is wanted, its function there, and its call with these arguments brought a
 ** value. */
 #define ASK(gpu, bit, function, ...) \
   (((gpu)->ask & (bit)) && !(gpu)->lost && lib.function && got(gpu, bit, lib.function(__VA_ARGS__)))

@@ -184,7 +184,7 @@ static bool read_own(monitor_process *p, double now, monitor_reading *r)
   if (p->pid && !(read_stat(p, &cpu_s, &started) && started == p->started)) return false;
   if (now > p->at_s) r->value[MONITOR_cpu] = share(cpu_s - p->cpu_s, (now - p->at_s) * p->processors);
   p->cpu_s = cpu_s;
-  /* One that is ending holds nothing any more: that is no figure of it. */
+  /* One that is ending holds nothing any more: that is no metric of it. */
   if (read_text(p->statm, text, sizeof text) && sscanf(text, "%*u %llu", &pages) == 1 && pages > 0)
     r->value[MONITOR_rss] = (double)pages * (double)sysconf(_SC_PAGESIZE);
   return true;

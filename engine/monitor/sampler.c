@@ -52,7 +52,7 @@ struct monitor {
   int first_event, n_events;
 };
 
-const char *monitor_name(monitor_figure figure)
+const char *monitor_name(monitor_metric figure)
 {
   static const char *const names[] = {
 #define X(name, text) #name,
@@ -89,7 +89,7 @@ static void window_add(window *w, const monitor_reading *r, double seconds)
   if (!isnan(r->energy_j)) w->energy_last = r->energy_j;
 }
 
-static void window_figures(const window *w, monitor_figures *out)
+static void window_metrics(const window *w, monitor_figures *out)
 {
   *out = (monitor_figures){.samples = w->samples, .seconds = w->seconds, .throttle = w->throttle, .energy_j = NAN};
   for (int f = 0; f < MONITOR_COUNT; f++) {
@@ -119,7 +119,7 @@ void monitor_take(monitor *m, int which, bool reset, monitor_figures *out)
 {
   window *w = &m->windows[which];
   pthread_mutex_lock(&m->lock);
-  window_figures(w, out);
+  window_metrics(w, out);
   if (reset) window_clear(w, m->energy_j);
   pthread_mutex_unlock(&m->lock);
 }
@@ -150,7 +150,7 @@ bool monitor_event(monitor *m, char *text, size_t len)
   return any;
 }
 
-static void judge_heat(monitor *m, const monitor_reading *r)
+static void check_heat(monitor *m, const monitor_reading *r)
 {
   double t = r->value[MONITOR_temperature_c];
   if (t > m->hot_c && !m->hot) {
@@ -163,7 +163,7 @@ static void judge_heat(monitor *m, const monitor_reading *r)
 
 /* Each reason once: a GPU at its edge is held down and let go every second. A power limit that is reached is no
 ** trouble. */
-static void judge_clocks(monitor *m, const monitor_reading *r)
+static void check_clocks(monitor *m, const monitor_reading *r)
 {
   char text[EVENT_TEXT / 2];
   uint64_t now = r->throttle & monitor_trouble() & ~m->reported;
@@ -173,7 +173,7 @@ static void judge_clocks(monitor *m, const monitor_reading *r)
   add_event(m, "the GPU runs slower than it could: held down by %s", text);
 }
 
-static void judge_memory(monitor *m, const monitor_reading *r)
+static void check_memory(monitor *m, const monitor_reading *r)
 {
   double share = r->value[MONITOR_ram_used] / r->value[MONITOR_ram_total];
   if (share > FULL && !m->full) {
@@ -185,11 +185,11 @@ static void judge_memory(monitor *m, const monitor_reading *r)
   }
 }
 
-static void judge(monitor *m, const monitor_reading *r)
+static void check_reading(monitor *m, const monitor_reading *r)
 {
-  judge_heat(m, r);
-  judge_clocks(m, r);
-  judge_memory(m, r);
+  check_heat(m, r);
+  check_clocks(m, r);
+  check_memory(m, r);
   if (r->lost && !m->lost) add_event(m, "the driver has lost the GPU: its metrics end here");
   m->lost = r->lost;
 }
@@ -209,7 +209,7 @@ static void add(monitor *m, const monitor_reading *r, double at)
   pthread_mutex_lock(&m->lock);
   for (int i = 0; i < MONITOR_WINDOWS; i++)
     if (m->windows[i].used) window_add(&m->windows[i], r, seconds);
-  judge(m, r);
+  check_reading(m, r);
   if (!isnan(r->energy_j)) m->energy_j = r->energy_j;
   m->last_s = at;
   m->last = *r;

@@ -238,7 +238,7 @@ static void count_features(const capl_call *call)
   if (call->op->expand) capl_counter_add(CAPL_COUNT_fused_ops);
 }
 
-/* Whether the kernel writes input i; of an optimiser step's groups the second is gradients, and behind them is a
+/* Whether the kernel writes input i; of an optimizer step's groups the second is gradients, and behind them is a
 ** control. */
 static bool is_written(const capl_call *call, int i)
 {
@@ -370,7 +370,7 @@ static capl_status execute(capl_call *call, capl_tensor **laid)
   return tape_wants(op, history, call->n_in) ? tape_record(call, history) : CAPL_OK;
 }
 
-/* Small calls keep their pointer arrays on the stack; optimiser steps take thousands of tensors. */
+/* Small calls keep their pointer arrays on the stack; optimizer steps take thousands of tensors. */
 enum { FEW = 16 };
 
 static void unref_all(capl_tensor **list, int n)

@@ -1,8 +1,8 @@
-/* control.h -- the step control: a small vector by which the device itself decides about an optimiser's step.
+/* control.h -- the step control: a small vector by which the device itself decides about an optimizer's step.
 **
 ** A step must not wait for the host: whether its gradients are finite, by how much they are clipped, which loss scale
 ** the next step uses and how many steps were made are numbers in device memory. The op step_control writes them, the
-** optimiser steps (sgd_step ...) read them when they get the vector as their last tensor, and the host reads them when
+** optimizer steps (sgd_step ...) read them when they get the vector as their last tensor, and the host reads them when
 ** somebody asks. So a step that is replayed from a recording meets new values. Counts are exact up to 2^24.
 ** SPDX-License-Identifier: Apache-2.0
 */

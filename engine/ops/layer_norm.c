@@ -1,4 +1,4 @@
-/* layer_norm.c -- descriptors of the normalisations within a sample: layer norm, RMS norm, group norm.
+/* layer_norm.c -- descriptors of the normalizations within a sample: layer norm, RMS norm, group norm.
 **
 ** Unlike batch norm they are the same in training and evaluation, so there is nothing but x, what was found in it
 ** (mean, invstd), and the parameters.
@@ -245,7 +245,7 @@ static capl_status rms_norm_rule(const capl_node *node, capl_tensor *const *dy, 
 /* ---- descriptors ------------------------------------------------------------------------------ */
 
 #define BIT(i) (1u << (i))
-#define SHAPE_DOC "normalized_shape: the sizes of the last dims of x, those that are normalised together.\n"
+#define SHAPE_DOC "normalized_shape: the sizes of the last dims of x, those that are normalized together.\n"
 #define PARAMETERS_DOC "f32, or f64 when x is f64; left out: 1 and 0. eps: added to the variance.\n"
 
 const capl_op capl_op_layer_norm = {
@@ -258,7 +258,7 @@ const capl_op capl_op_layer_norm = {
     .index_outs = BIT(1) | BIT(2),
     .shape = layer_norm_shape,
     .grad = layer_norm_rule,
-    .doc = "Layer normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias over the last dims of x.\n"
+    .doc = "Layer normalization: y = (x - mean) / sqrt(var + eps) * weight + bias over the last dims of x.\n"
            "x (...,normalized_shape) floating -> y of the same shape and dtype; mean, invstd (...): what was found in\n"
            "each row, biased variance, computed in f32 or wider also for 16-bit x. weight, bias (normalized_shape):\n"
            PARAMETERS_DOC SHAPE_DOC
@@ -287,7 +287,7 @@ const capl_op capl_op_rms_norm = {
     .index_outs = BIT(1),
     .shape = rms_norm_shape,
     .grad = rms_norm_rule,
-    .doc = "Root mean square normalisation: y = x / sqrt(mean of x^2 + eps) * weight over the last dims of x.\n"
+    .doc = "Root mean square normalization: y = x / sqrt(mean of x^2 + eps) * weight over the last dims of x.\n"
            "x (...,normalized_shape) floating -> y of the same shape and dtype; invstd (...): the factor of each row.\n"
            "weight (normalized_shape): f32, or f64 when x is f64; left out: 1. eps: added to the mean.\n" SHAPE_DOC
            "Errors: as layer_norm.\n"
@@ -315,11 +315,11 @@ const capl_op capl_op_group_norm = {
     .index_outs = BIT(1) | BIT(2),
     .shape = group_norm_shape,
     .grad = group_norm_rule,
-    .doc = "Group normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, per image and group of channels.\n"
+    .doc = "Group normalization: y = (x - mean) / sqrt(var + eps) * weight + bias, per image and group of channels.\n"
            "x (N,C,...) floating -> y of the same shape and dtype; mean, invstd (N,num_groups): what was found, "
            "biased\n"
            "variance, computed in f32 or wider. weight, bias (C): " PARAMETERS_DOC
-           "num_groups: C is divided into so many groups of neighbours; C groups are instance normalisation.\n"
+           "num_groups: C is divided into so many groups of neighbours; C groups are instance normalization.\n"
            "Errors: shape if C is no multiple of num_groups, or weight or bias is not (C); dtype.\n"
            "Source: Y. Wu, K. He, \"Group normalization\", ECCV 2018.",
 };

@@ -1,4 +1,4 @@
-/* norm.c -- descriptors of batch normalisation, alone and fused with relu and 2x2 max pooling.
+/* norm.c -- descriptors of batch normalization, alone and fused with relu and 2x2 max pooling.
 **
 ** The fused ops are defined by their .expand; a backend that has no kernel for them runs that.
 ** SPDX-License-Identifier: Apache-2.0
@@ -211,9 +211,9 @@ static void unref_all(capl_tensor **tensors, int n)
 static capl_status norm_relu(const capl_call *call, capl_tensor **out)
 {
   CAPL_TRY(capl_op_call(CAPL_OP_batch_norm, call->in, call->n_in, call->attr, out));
-  capl_tensor *normalised = out[NORM_Y];
-  capl_status status = GRAD_CALL(CAPL_OP_relu, NULL, &out[NORM_Y], normalised);
-  capl_tensor_unref(normalised);
+  capl_tensor *normalized = out[NORM_Y];
+  capl_status status = GRAD_CALL(CAPL_OP_relu, NULL, &out[NORM_Y], normalized);
+  capl_tensor_unref(normalized);
   if (status != CAPL_OK) unref_all(&out[NORM_MEAN], 2);
   return status;
 }
@@ -272,7 +272,7 @@ static capl_status channel_view(capl_tensor *vector, int ndim, capl_tensor **out
 }
 
 /* What batch_norm gave for x, in x's dtype: (x - mean) * invstd * weight + bias. */
-static capl_status renormalise(const capl_call *call, capl_tensor **out)
+static capl_status renormalize(const capl_call *call, capl_tensor **out)
 {
   static const struct {
     capl_op_id op;
@@ -298,10 +298,10 @@ static capl_status renormalise(const capl_call *call, capl_tensor **out)
 /* relu's gradient where batch_norm's value was positive, then batch_norm's own gradient. */
 static capl_status bn_act_grad_expand(const capl_call *call)
 {
-  capl_tensor *normalised, *masked;
-  CAPL_TRY(renormalise(call, &normalised));
-  capl_status status = GRAD_CALL(CAPL_OP_relu_grad, NULL, &masked, normalised, call->in[1]);
-  capl_tensor_unref(normalised);
+  capl_tensor *normalized, *masked;
+  CAPL_TRY(renormalize(call, &normalized));
+  capl_status status = GRAD_CALL(CAPL_OP_relu_grad, NULL, &masked, normalized, call->in[1]);
+  capl_tensor_unref(normalized);
   CAPL_TRY(status);
   status = GRAD_CALL(CAPL_OP_batch_norm_grad, call->attr, call->out, call->in[0], masked, call->in[2],
                      call->in[4], call->in[5]);
@@ -352,7 +352,7 @@ const capl_op capl_op_batch_norm = {
     .index_outs = NORM_STATISTICS,
     .shape = batch_norm_shape,
     .grad = batch_norm_rule,
-    .doc = "Batch normalisation: y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.\n"
+    .doc = "Batch normalization: y = (x - mean) / sqrt(var + eps) * weight + bias, per channel.\n"
            "x (N,C) or (N,C,H,W) floating -> y of the same shape and dtype.\n" NORM_DOC_PARAMETERS
                NORM_DOC_ERRORS,
 };

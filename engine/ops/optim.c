@@ -1,4 +1,4 @@
-/* optim.c -- optimiser steps over all tensors of a group in one call.
+/* optim.c -- optimizer steps over all tensors of a group in one call.
 **
 ** The inputs are groups of equal length, one after the other: all params, all grads, all states of
 ** the first kind ... Everything but the gradients is written in place. A gradient that is absent
@@ -189,7 +189,7 @@ const capl_op capl_op_step_control = {
   .outs = "",
   .mutates = 1u << 0,
   .shape = step_control_shape,
-  .doc = "Decides about one step of an optimiser, on the device: are the gradients finite, what multiplies them.\n"
+  .doc = "Decides about one step of an optimizer, on the device: are the gradients finite, what multiplies them.\n"
          "state f32 (8 + groups), written: loss scale, finite steps since it changed, steps made, steps skipped, "
          "multiplier\n"
          "of the gradients, whether this step is skipped, norm, growths of the scale, then the rate of each group, "
@@ -201,6 +201,6 @@ const capl_op capl_op_step_control = {
          "the\n"
          "multiplier also brings the norm to at most that. A step whose norm is not finite is skipped: it does not "
          "count.\n"
-         "common: the control of several optimisers that step together; its skip and its multiplier hold here too.\n"
+         "common: the control of several optimizers that step together; its skip and its multiplier hold here too.\n"
          "No outputs. Errors: value, shape, dtype.",
 };

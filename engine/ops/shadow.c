@@ -1,4 +1,4 @@
-/* shadow.c -- casts of weights that are kept, and optimiser steps that keep them fresh.
+/* shadow.c -- casts of weights that are kept, and optimizer steps that keep them fresh.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "ops/shadow.h"
@@ -141,7 +141,7 @@ capl_status capl_weight_mark(capl_tensor *t)
   return t->storage ? keep(t->storage, &h) : CAPL_OK;
 }
 
-/* ---- optimiser steps -------------------------------------------------------------------------- */
+/* ---- optimizer steps -------------------------------------------------------------------------- */
 
 /* The shadow of param i of a step; NULL = none. */
 static capl_shadow *shadow_of_param(const capl_call *call, int i)

@@ -1,4 +1,4 @@
-/* shadow.h -- casts of weights that are kept (tensor/shadow.h), and optimiser steps that keep them fresh.
+/* shadow.h -- casts of weights that are kept (tensor/shadow.h), and optimizer steps that keep them fresh.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_SHADOW_H

@@ -145,7 +145,7 @@ static void warm_up(lua_State *L)
 }
 
 /* Figures of this very process; its memory and environment are nobody's to read. */
-static void give_own_figures(void)
+static void give_own_metrics(void)
 {
   static const char *const files[] = {"/proc/self/stat", "/proc/self/statm", "/proc/self/status", "/proc/self/cgroup"};
   for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -158,7 +158,7 @@ static int sys_confine(lua_State *L)
 {
   if (!confined || capl_policy_is_closed()) return 0;
   warm_up(L);
-  give_own_figures();
+  give_own_metrics();
   capl_policy_close();
   bind_check(L, capl_sandbox_enable(), NULL);
   capl_bind_limit(L);

@@ -32,7 +32,7 @@ static inline int portable_floor(float x)
   return i - (x < (float)i);
 }
 
-/* exp(-x) within 2 % for 0 <= x, without calls: loops over pixels vectorise. */
+/* exp(-x) within 2 % for 0 <= x, without calls: loops over pixels vectorize. */
 static inline float portable_decay(float x)
 {
   float y = 1 / (1 + x * (1 / 64.0f));

@@ -1,7 +1,7 @@
 /* warp.c -- one letter of a captcha, by the three steps of the classic style.
 **
 ** The steps are those the style is known by, each with its own sampling and its rounding to 8 bits, because the jagged,
-** slightly bold edge they leave is what a recogniser learns: rotation (bilinear), stretch to the cell plus its growth
+** slightly bold edge they leave is what a recognizer learns: rotation (bilinear), stretch to the cell plus its growth
 ** (bicubic), quadrilateral (nearest). Measured on such images, a network trained on smoothly sampled letters loses 12
 ** points. Here is the geometry; draw/letter.c has the pixels.
 ** SPDX-License-Identifier: Apache-2.0

@@ -341,7 +341,7 @@ bool watch_is_of(const capl_tensor *t)
   return t->device == watch_now->device;
 }
 
-/* The first step may make what later steps only use: an optimiser's state, constants of a layer. */
+/* The first step may make what later steps only use: an optimizer's state, constants of a layer. */
 capl_status watch_refuse(const char *what, const char *hint)
 {
   capl_watch *w = watch_now;

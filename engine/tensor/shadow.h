@@ -2,7 +2,7 @@
 **
 ** Under autocast products read weights in 16 bits. A storage's shadow holds all of its elements so, at an address that
 ** stays while the storage lives, so that recorded steps may read it. The shadow is fresh while the storage has the
-** version that it was made from; who needs a stale one casts the weights again, in place (ops/shadow.c). Optimiser
+** version that it was made from; who needs a stale one casts the weights again, in place (ops/shadow.c). Optimizer
 ** steps write weights and shadow together.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -18,7 +18,7 @@ typedef struct capl_shadow {
   capl_dtype dtype;  /* CAPL_BF16 or CAPL_F16 */
   uint64_t version;  /* of `of` when low was made */
   bool kept;         /* casts of the storage's elements are kept here */
-  bool held;         /* an optimiser step that is about to run writes low, too */
+  bool held;         /* an optimizer step that is about to run writes low, too */
   size_t place;      /* in the list of a recording */
 } capl_shadow;
 

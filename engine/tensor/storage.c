@@ -331,7 +331,7 @@ void capl_pool_free(capl_device *device, capl_pool *pool)
   pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out)
 {

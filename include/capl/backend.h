@@ -207,7 +207,7 @@ CAPL_API capl_status capl_precision_read(const capl_device *device, const char *
 /* "bf16, fp32": what a device offers, into text; returns text. */
 CAPL_API const char *capl_precision_offers(const capl_device *device, char *text, size_t len);
 
-/* How often each feature was really in force; capl_counter_get (op.h) reads them by name. *_kernels count products
+/* How often each feature was in effect; capl_counter_get (op.h) reads them by name. *_kernels count products
 ** (convolution, linear, matmul) that a backend really ran in that type. */
 #define CAPL_COUNTER_MAP(X)                                                                                       \
   X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels) X(tf32_kernels) X(fp16_kernels)   \

@@ -4,7 +4,7 @@
 ** fills and copies of this thread while a step runs, and compares them with those of the step before: the ops in order,
 ** shapes and dtypes, attributes, constants, and which tensors they read and write. What may change from step to step
 ** are the values of the arguments, numbers that live in device memory, dropout's offset (counted from the step's first
-** random stream) and the rate, step number and gradient factor of optimiser steps.
+** random stream) and the rate, step number and gradient factor of optimizer steps.
 ** A step that was seen to be the same can be captured: its kernels are recorded instead of run, with memory of a pool
 ** that belongs to the recording, and launched again and again. Devices without captures run it as before.
 ** SPDX-License-Identifier: Apache-2.0

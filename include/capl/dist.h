@@ -149,8 +149,8 @@ typedef struct {
   uint64_t early;   /* of them during a backward pass */
   const int *order; /* positions of the leaves as they became complete in the last pass with begin; n_order of them */
   int n_order;
-} capl_buckets_figures;
-CAPL_API capl_buckets_figures capl_buckets_get_figures(const capl_buckets *buckets);
+} capl_buckets_stats;
+CAPL_API capl_buckets_stats capl_buckets_stats_get(const capl_buckets *buckets);
 
 /* ---- short messages through the control channel (control.c) ------------------------------------------------- */
 

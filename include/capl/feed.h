@@ -1,7 +1,7 @@
 /* feed.h -- batches made on a device whose memory the host cannot read.
 **
 ** The loader's threads decode images and draw the random numbers; pixels travel as u8 levels, each with a row of
-** numbers that says how the device turns, colours and normalises it. One call makes a whole batch on the device. The
+** numbers that says how the device turns, colours and normalizes it. One call makes a whole batch on the device. The
 ** levels come with the batch (streamed: through a ring of staging buffers, by copies that overlap the arithmetic) or
 ** lie on the device since the start (resident). Values are those of the loader on the CPU, bit for bit.
 **
@@ -31,7 +31,7 @@ typedef struct {
   float gain, lift;
   float noise; /* standard deviation in levels, 0 = none */
   uint32_t noise_key;
-  float scale[3], shift[3]; /* unless the job standardises */
+  float scale[3], shift[3]; /* unless the job standardizes */
   uint32_t image;           /* which of the job's images */
   uint32_t moves;           /* 0: map is the identity */
 } capl_feed_row;
@@ -74,7 +74,7 @@ typedef struct {
   size_t images_at, labels_at;
   bool fill; /* outside the source: fill_value, not the nearest edge pixel */
   uint8_t fill_value;
-  bool standardise; /* per image, by its own mean and deviation after augmentation */
+  bool standardize; /* per image, by its own mean and deviation after augmentation */
   capl_pixel_type type;
   void *out;           /* (N,H,W,C) of type */
   int32_t *out_labels; /* (N,T); NULL if T = 0 */

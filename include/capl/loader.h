@@ -1,4 +1,4 @@
-/* loader.h -- batches: threads that read, augment and normalise samples ahead of time, in order.
+/* loader.h -- batches: threads that read, augment and normalize samples ahead of time, in order.
 **
 ** Batches are N,H,W,C. Every random choice is a Philox stream of (seed, epoch, sample), so a batch has the same bytes
 ** for any number of workers, and 24 bytes of state resume a run exactly.
@@ -16,7 +16,7 @@ extern "C" {
 typedef enum { CAPL_PIXEL_F32, CAPL_PIXEL_BF16, CAPL_PIXEL_U8, CAPL_PIXEL_F16 } capl_pixel_type;
 
 typedef enum {
-  CAPL_NORM_STANDARDISE, /* per image: (x - mean) / deviation over all its values */
+  CAPL_NORM_STANDARDIZE, /* per image: (x - mean) / deviation over all its values */
   CAPL_NORM_UNIT,        /* x / 255 */
   CAPL_NORM_MEAN_STD,    /* (x / 255 - mean[c]) / std[c] */
 } capl_norm;
@@ -106,7 +106,7 @@ typedef struct {
   double seconds;            /* time from the beginning of each epoch to its end: what wait_seconds is a
                              ** share of */
   double work_seconds;       /* time the threads spent making samples, estimated from one in 16 of them … */
-  double augment_seconds;    /* … and of that in augmentation, normalising included */
+  double augment_seconds;    /* … and of that in augmentation, normalizing included */
 } capl_loader_stats;
 
 /* Starts the threads. Holds a reference to source. *loader: caller frees. EVALUE, ENOMEM. */

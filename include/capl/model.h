@@ -1,8 +1,8 @@
-/* model.h -- a trained recogniser: images in, texts or classes out, without the recipe that trained it.
+/* model.h -- a trained recognizer: images in, texts or classes out, without the recipe that trained it.
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
-** wants, are stretched to its size with a bicubic filter and normalised as in training. A model of several widths keeps
+** wants, are stretched to its size with a bicubic filter and normalized as in training. A model of several widths keeps
 ** their proportions: they are brought to its height and put into the narrowest of its widths that holds them.
 **
 ** Threads: one model may be used by one thread at a time. Two models may be used by two threads at once, but compute
@@ -132,7 +132,7 @@ typedef struct {
 /* Replays the golden pairs. EFORMAT: the model has none, or they are damaged. */
 CAPL_API capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict);
 
-/* What a model with this meta data sees: images u8 (n,H,W,C) of its size -> out f32 (n,H,W,C), normalised. meta_json
+/* What a model with this meta data sees: images u8 (n,H,W,C) of its size -> out f32 (n,H,W,C), normalized. meta_json
 ** needs no version. EFORMAT for wrong meta data; ESHAPE for another size. */
 CAPL_API capl_status capl_model_prepare(const char *meta_json, const uint8_t *images, int n, int width, int height,
                                         int channels, float *out);

@@ -45,7 +45,7 @@ typedef struct {
   bool dim;            /* counts dims of the first input: from 0 here, from 1 in Lua; negative from the end */
   bool index;          /* counts elements along a dim: from 0 here, from 1 in Lua */
   bool stream;         /* names a stream of random numbers: a captured step takes another one each time */
-  bool per_step;       /* changes from step to step, also in a captured one: optimisers read it from the device then */
+  bool per_step;       /* changes from step to step, also in a captured one: optimizers read it from the device then */
 } capl_attr_spec;
 
 typedef struct {
@@ -109,7 +109,7 @@ struct capl_op {
   uint32_t save_in;  /* bit i: grad reads the values of input i (else only its shape) */
   uint32_t save_out; /* bit i: grad reads the values of output i */
   uint32_t index_outs; /* bit i: output i never carries a gradient */
-  int step_groups; /* optimiser steps: the inputs are that many groups of equal length, params, grads, states, and
+  int step_groups; /* optimizer steps: the inputs are that many groups of equal length, params, grads, states, and
                    ** perhaps a control. All groups but grads are written, and the shadows of params (backend.h) */
 
   /* Checks the inputs against each other and describes the outputs. The only place for ESHAPE. */
@@ -189,7 +189,7 @@ CAPL_API void capl_observe_set(void (*callback)(void *user, const capl_call *cal
 /* Calls of this thread are not observed until it is called with false. Returns the former value. */
 CAPL_API bool capl_observe_pause(bool on);
 
-/* How often each feature was really in force, since the process started. */
+/* How often each feature was in effect, since the process started. */
 CAPL_API uint64_t capl_counter_get(const char *name); /* "bf16_kernels", "fused_ops", "ref_fallbacks" … */
 
 #ifdef __cplusplus

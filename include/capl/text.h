@@ -3,7 +3,7 @@
 ** A path chooses a class at each time step; joining equal neighbours and dropping blanks makes it a text. Greedy
 ** decoding reads the most probable path, a beam search looks for the text whose paths are most probable together. Both
 ** keep to limits: which characters there are, how many, and which ones at each place. Scores may be logits or log
-** probabilities; they are normalised here. Memory is that of one call.
+** probabilities; they are normalized here. Memory is that of one call.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TEXT_H

@@ -12,7 +12,7 @@ CAPL = os.environ["CAPL_BIN"]
 SHIM = sys.argv[1]  # folder of the backend with the stand-in for CUDA; its GPU is at 0000:01:00.0
 FAKE = os.path.join(os.environ["CAPL_BUILD_DIR"], "tests", "fake")  # NVIDIA's management library, which counts that GPU second
 RECIPE = """--- capl: 1
--- A small recogniser for tests.
+-- A small recognizer for tests.
 local p = capl.params {scale = 1, steps = 40}
 local function loader(role, count)
   return data.loader {

@@ -31,7 +31,7 @@ local function linear_net()
   return nn.Sequential{nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 3)}
 end
 
--- Two models with equal weights; those of the first differ from rank to rank until an optimiser is made.
+-- Two models with equal weights; those of the first differ from rank to rank until an optimizer is made.
 local function twins(build, other)
   capl.manual_seed(11 + rank)
   local a = build()
@@ -104,7 +104,7 @@ end})
 compare("a part of the forward pass that is run again", {step = function(opt, model, x)
   opt:backward_step((capl.checkpoint(function(v) return model(v) end, x) ^ 2):mean())
 end})
-compare("optimisers that step together", {tolerance = 1e-4, optimizer = function(model)
+compare("optimizers that step together", {tolerance = 1e-4, optimizer = function(model)
   local matrices, others = {}, {}
   for _, p in ipairs(model:parameters()) do table.insert(p.ndim == 2 and matrices or others, p) end
   return optim.join({optim.Muon(matrices, {lr = 0.01}), optim.AdamW(others, {lr = 0.01})}, {clip_norm = 1})
@@ -167,7 +167,7 @@ do
   alike("a step that was left out", model)
 end
 
--- ---- two optimisers in turn, as adversaries have them ----
+-- ---- two optimizers in turn, as adversaries have them ----
 
 do
   local function build() return nn.Sequential{nn.Linear(4, 8), nn.Linear(8, 1)} end
@@ -186,7 +186,7 @@ do
       pairs_of[i][1]:zero_grad()
     end
   end
-  for i = 1, 4 do same("two optimisers in turn", a:parameters()[i]:detach(), b:parameters()[i]:detach()) end
+  for i = 1, 4 do same("two optimizers in turn", a:parameters()[i]:detach(), b:parameters()[i]:detach()) end
 end
 
 -- ---- batch norm over all ranks ----

@@ -1,4 +1,4 @@
-"""Ranks that train together learn what one process learns from all their images: gradients, norms, optimisers, their weights.
+"""Ranks that train together learn what one process learns from all their images: gradients, norms, optimizers, their weights.
 
 SPDX-License-Identifier: Apache-2.0
 """

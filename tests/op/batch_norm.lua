@@ -1,4 +1,4 @@
---- batch_norm.lua -- cases of batch normalisation and of its gradient.
+--- batch_norm.lua -- cases of batch normalization and of its gradient.
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 

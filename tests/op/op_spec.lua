@@ -90,7 +90,7 @@ describe("every op", function()
 
   it("says so in its doc if it has no gradient", function()
     for name, op in pairs(harness.ops) do
-      local no_outputs = op.outs == "" -- steps of optimisers
+      local no_outputs = op.outs == "" -- steps of optimizers
       if not op.differentiable and not no_outputs then
         assert.is_true(op.doc:find("ot differentiable", 1, true) ~= nil, name .. " has no gradient and does not say so")
       end

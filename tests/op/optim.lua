@@ -1,4 +1,4 @@
---- Cases of the optimiser steps. Expected values are one or two steps by hand from PyTorch's formulas.
+--- Cases of the optimizer steps. Expected values are one or two steps by hand from PyTorch's formulas.
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 

@@ -1,4 +1,4 @@
---- Cases of step_control, and of optimiser steps that take their numbers from it.
+--- Cases of step_control, and of optimizer steps that take their numbers from it.
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 

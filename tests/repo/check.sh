@@ -28,6 +28,7 @@ printf '/* counting.c -- knows where an attribute is.\n** %s */\ndouble f(const 
   "$spdx" >engine/ops/counting.c
 printf '/* positional.c -- sets attributes by their order.\n** %s */\ncapl_attr pad[CAPL_MAX_ATTR] = {CAPL_A_INT(1), CAPL_A_INT(0)};\n' \
   "$spdx" >engine/backend/ref/positional.c
+printf '/* private.c -- is told what to do by an optimiser.\n** %s */\nint x;\n' "$spdx" >engine/base/private.c
 printf -- '-- Knows which backends there are.\n-- %s\nreturn {"ref", "cpu"}\n' "$spdx" >lua/backends.lua
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
 { printf -- '-- Has a long line.\n-- %s\nreturn 0' "$spdx"; printf ' + %d' {1000..1030}; echo; } >lua/wide.lua
@@ -67,6 +68,7 @@ for expected in \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'module_state: lua/capl/data/setting.lua:4' 'environment: lua/capl/data/asks.lua:4' \
+  'words: engine/base/private.c:1:.* reports' 'words: engine/base/private.c:1:.* PyTorch' \
   'subjects: commit: check: a subject that goes on' 'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
   'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do

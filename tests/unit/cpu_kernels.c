@@ -396,7 +396,7 @@ static void kernels_agree_with_ref_in_bf16(void **state)
   check_all(CAPL_BF16);
 }
 
-/* ---- optimisers ---- */
+/* ---- optimizers ---- */
 
 static const struct {
   capl_op_id op;
@@ -427,7 +427,7 @@ static void make_groups(capl_device *device, int groups, capl_tensor **t)
     }
 }
 
-static void optimiser_steps_agree_with_ref(void **state)
+static void optimizer_steps_agree_with_ref(void **state)
 {
   (void)state;
   for (size_t s = 0; s < sizeof steps / sizeof *steps; s++) {
@@ -768,7 +768,7 @@ int main(void)
     cmocka_unit_test(every_kernel_has_a_case),
     cmocka_unit_test(kernels_agree_with_ref_in_f32),
     cmocka_unit_test(kernels_agree_with_ref_in_bf16),
-    cmocka_unit_test(optimiser_steps_agree_with_ref),
+    cmocka_unit_test(optimizer_steps_agree_with_ref),
     cmocka_unit_test(controlled_steps_agree_with_ref),
     cmocka_unit_test(missing_gradients_skip_their_parameter),
     cmocka_unit_test(grad_norm_agrees_with_ref),

@@ -165,8 +165,8 @@ static void bf16_is_the_nearest_to_the_f32(void **state)
   }
 }
 
-/* Normalised band by band on the way, or afterwards: the same. */
-static void an_image_may_be_normalised_on_the_way(void **state)
+/* Normalized band by band on the way, or afterwards: the same. */
+static void an_image_may_be_normalized_on_the_way(void **state)
 {
   (void)state;
   enum { N = 70 * 61 * 3 };
@@ -177,7 +177,7 @@ static void an_image_may_be_normalised_on_the_way(void **state)
   capl_sample in = {.pixels = source.pixels}, other = {.pixels = partner.pixels};
   capl_augment_scratch scratch;
   assert_ok(capl_augment_scratch_init(&scratch, 61, 70, 3));
-  for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_MEAN_STD; norm++) {
+  for (int norm = CAPL_NORM_STANDARDIZE; norm <= CAPL_NORM_MEAN_STD; norm++) {
     capl_conversion to = {.type = CAPL_PIXEL_F32, .norm = (capl_norm)norm, .mean = {0.1f, 0.2f, 0.3f},
                           .std = {1, 2, 3}};
     capl_augment_case which = {4, 2, 9};
@@ -195,7 +195,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(levels_become_values_by_one_multiplication_and_one_addition),
     cmocka_unit_test(bf16_is_the_nearest_to_the_f32),
-    cmocka_unit_test(an_image_may_be_normalised_on_the_way),
+    cmocka_unit_test(an_image_may_be_normalized_on_the_way),
     cmocka_unit_test(every_set_augments_to_the_same_bytes),
     cmocka_unit_test(a_wrong_set_is_an_error),
   };

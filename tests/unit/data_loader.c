@@ -187,7 +187,7 @@ static void ranks_share_an_epoch_without_overlap(void **state)
 
 /* ---- output ---------------------------------------------------------------------------------- */
 
-static void images_are_normalised_as_asked(void **state)
+static void images_are_normalized_as_asked(void **state)
 {
   (void)state;
   capl_source *source = open_generator(4, true);
@@ -197,7 +197,7 @@ static void images_are_normalised_as_asked(void **state)
   double sum = 0, squares = 0;
   for (int i = 0; i < 9600; i++) sum += level[i], squares += (double)level[i] * level[i];
   double mean = sum / 9600, deviation = sqrt(squares / 9600 - mean * mean);
-  static const capl_norm norms[] = {CAPL_NORM_UNIT, CAPL_NORM_STANDARDISE, CAPL_NORM_MEAN_STD};
+  static const capl_norm norms[] = {CAPL_NORM_UNIT, CAPL_NORM_STANDARDIZE, CAPL_NORM_MEAN_STD};
   for (int k = 0; k < 3; k++) {
     for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_F16; type++) {
       capl_loader_options o = {.batch = 2, .norm = norms[k], .type = (capl_pixel_type)type, .mean = {0.5f},
@@ -384,7 +384,7 @@ int main(void)
     cmocka_unit_test(a_fixed_generator_repeats_itself_and_a_fresh_one_does_not),
     cmocka_unit_test(the_tail_is_kept_or_dropped),
     cmocka_unit_test(ranks_share_an_epoch_without_overlap),
-    cmocka_unit_test(images_are_normalised_as_asked),
+    cmocka_unit_test(images_are_normalized_as_asked),
     cmocka_unit_test(statistics_count_what_was_handed_out),
     cmocka_unit_test(work_that_the_caller_does_itself_is_waiting),
     cmocka_unit_test(the_last_batchs_step_is_part_of_the_epochs_time),

@@ -98,7 +98,7 @@ static void a_gradient_is_a_view_of_its_piece(void **state)
   backward(p[0], p[1]); /* added where it is */
   assert_ptr_equal(p[0]->grad, home);
   assert_true(element(home, 1) == 10);
-  assert_int_equal(capl_buckets_get_figures(b).pieces, 1);
+  assert_int_equal(capl_buckets_stats_get(b).pieces, 1);
   capl_buckets_free(b);
   assert_true(element(p[0]->grad, 1) == 10); /* kept by the leaf */
   assert_null(p[0]->slot);
@@ -117,7 +117,7 @@ static void pieces_are_sent_in_their_order_while_the_pass_goes_on(void **state)
   y = run(CAPL_OP_sum, y, NULL);
   assert_ok(capl_buckets_begin(b));
   assert_ok(capl_backward(y, 1));
-  capl_buckets_figures f = capl_buckets_get_figures(b);
+  capl_buckets_stats f = capl_buckets_stats_get(b);
   assert_int_equal(f.pieces, 3);
   assert_int_equal(f.early, 3);
   assert_int_equal(sent.n, 3);

@@ -1,7 +1,7 @@
 /* io_fold.c -- tests of graph passes: batch norm folded away changes no number that matters.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#include "recogniser.h"
+#include "recognizer.h"
 
 #include <math.h>
 

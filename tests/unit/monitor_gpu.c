@@ -55,7 +55,7 @@ static void a_gpu_is_found_by_its_bus_and_tells_every_figure(void **state)
   assert_ok(monitor_gpu_open(bus, uuid, &gpu));
   assert_string_equal(monitor_gpu_name(gpu), "Fake 200");
   monitor_reading r = look(gpu);
-  static const struct { monitor_figure figure; double value; } expected[] = {
+  static const struct { monitor_metric figure; double value; } expected[] = {
     {MONITOR_power_w, 250}, {MONITOR_power_limit_w, 700}, {MONITOR_utilization, 0.8}, {MONITOR_memory_utilization, 0.4},
     {MONITOR_memory_used, 5 << 20}, {MONITOR_memory_total, 8 << 20}, {MONITOR_temperature_c, 60},
     {MONITOR_sm_mhz, 1500}, {MONITOR_memory_mhz, 2600}, {MONITOR_throttled, 0}};
@@ -87,7 +87,7 @@ enum { N_FUNCTIONS = sizeof functions / sizeof *functions, GPU_FIGURES = MONITOR
 static void check_known(const monitor_reading *r, uint64_t missing)
 {
   for (int f = 0; f < GPU_FIGURES; f++)
-    if (!isnan(r->value[f]) == !!(missing >> f & 1)) fail_msg("%s is %g", monitor_name((monitor_figure)f), r->value[f]);
+    if (!isnan(r->value[f]) == !!(missing >> f & 1)) fail_msg("%s is %g", monitor_name((monitor_metric)f), r->value[f]);
 }
 
 static void a_function_that_fails_costs_its_own_figures_only(void **state)

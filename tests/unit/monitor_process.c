@@ -192,7 +192,7 @@ static void a_machine_without_any_of_it_leaves_all_unknown(void **state)
   burn(0.005);
   monitor_reading r = look(p);
   for (int f = 0; f < MONITOR_COUNT; f++)
-    if (f != MONITOR_cpu && !isnan(r.value[f])) fail_msg("%s is %g", monitor_name((monitor_figure)f), r.value[f]);
+    if (f != MONITOR_cpu && !isnan(r.value[f])) fail_msg("%s is %g", monitor_name((monitor_metric)f), r.value[f]);
   monitor_process_close(p);
 }
 

@@ -116,7 +116,7 @@ static void check_shadow(capl_tensor *t, capl_dtype dtype, int ran)
   capl_tensor_unref(low);
 }
 
-/* ---- optimiser steps --------------------------------------------------------------------------- */
+/* ---- optimizer steps --------------------------------------------------------------------------- */
 
 static const struct {
   capl_op_id op;
@@ -352,7 +352,7 @@ static void backward_sees_that_weights_were_changed(void **state)
 
 /* ---- recorded steps ------------------------------------------------------------------------------- */
 
-/* y := x times w in bf16; then w -= 0.5 where step asks for it, by the optimiser or by hand. */
+/* y := x times w in bf16; then w -= 0.5 where step asks for it, by the optimizer or by hand. */
 typedef enum { LOOK, STEP, BY_HAND } what;
 
 static void work(capl_tensor *x, capl_tensor *w, capl_tensor *ones, capl_tensor *y, what how)

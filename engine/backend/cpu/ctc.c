@@ -1,6 +1,6 @@
 /* ctc.c -- the CTC loss and its gradient, one sample per task.
 **
-** Both recursions are the same one, a step of which is vectorised over the states of the text: the gradient runs it
+** Both recursions are the same one, a step of which is vectorized over the states of the text: the gradient runs it
 ** over the text and the time steps reversed. After each step the largest value is taken off, so that numbers stay small
 ** however long the text is; the loss is the sum of what was taken off, in double precision.
 ** SPDX-License-Identifier: Apache-2.0

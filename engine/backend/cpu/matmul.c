@@ -1,6 +1,6 @@
 /* matmul.c -- fully connected layers and batched matrix products, through oneDNN on plain layouts.
 **
-** Weights are never reordered: the largest layer of a recogniser has 18M of them, and a reorder would
+** Weights are never reordered: the largest layer of a recognizer has 18M of them, and a reorder would
 ** cost more than the product. Rows of x are images, so everything before the last dim is one dim.
 ** SPDX-License-Identifier: Apache-2.0
 */

@@ -215,7 +215,7 @@ static void forward(const capl_call *call, norm_job *job)
   else cpu_parallel(job->p.rows, row_grain(job->p.channels), apply_part, job);
 }
 
-static capl_status normalise(const capl_call *call, bool relu, bool pool)
+static capl_status normalize(const capl_call *call, bool relu, bool pool)
 {
   const capl_tensor *x = call->in[NORM_X];
   norm_room room;
@@ -234,17 +234,17 @@ static capl_status normalise(const capl_call *call, bool relu, bool pool)
 
 static capl_status cpu_batch_norm(const capl_call *call)
 {
-  return normalise(call, false, false);
+  return normalize(call, false, false);
 }
 
 static capl_status cpu_bn_act(const capl_call *call)
 {
-  return normalise(call, true, false);
+  return normalize(call, true, false);
 }
 
 static capl_status cpu_bn_act_pool(const capl_call *call)
 {
-  return normalise(call, true, true);
+  return normalize(call, true, true);
 }
 
 /* ---- backward ---- */

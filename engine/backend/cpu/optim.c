@@ -1,4 +1,4 @@
-/* optim.c -- optimiser steps over all tensors of a group at once, and the norm of all gradients.
+/* optim.c -- optimizer steps over all tensors of a group at once, and the norm of all gradients.
 **
 ** The tensors are laid end to end and the whole is split among the threads, so that a model's many
 ** small tensors cost no more than one large one.

@@ -58,7 +58,7 @@ typedef struct {
 
 /* Whether an epilogue reads or writes blas_pointers.vector. */
 bool blas_has_vector(blas_epilogue epilogue);
-/* A record of dense matrices in one dtype with the switches in force now (cu.tf32, cu.deterministic). */
+/* A record of dense matrices in one dtype with the active switches (cu.tf32, cu.deterministic). */
 blas_record blas_begin(capl_dtype dtype, int64_t M, int64_t N, int64_t K, bool a_turned, bool b_turned);
 /* Whether two records are the same in everything, and a number that is the same for such. */
 bool blas_same(const blas_record *a, const blas_record *b);

@@ -1,7 +1,7 @@
 /* data.c -- queues the kernels that make a batch: images by augment.cu, labels by gather.cu.
 **
 ** One launch makes the images, whatever they need: kernels/augment.h says which. Only images too large for a block's
-** shared memory that are standardised after augmentation take two, the first of which adds up their levels; and gamma
+** shared memory that are standardized after augmentation take two, the first of which adds up their levels; and gamma
 ** and blur take one before all.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -71,7 +71,7 @@ static capl_status launch_large(capl_device *device, const plan *p, augment_args
 
 static capl_status launch_some(capl_device *device, const plan *p, augment_args *a, int count)
 {
-  if (!p->job->standardise) return launch_strips(p, a, count);
+  if (!p->job->standardize) return launch_strips(p, a, count);
   return p->image_values <= AUGMENT_WHOLE_BYTES ? launch_whole(p, a, count) : launch_large(device, p, a, count);
 }
 

@@ -123,7 +123,7 @@ int64_t dnn_workspace_share(size_t memory);
 
 /* ---- running (dnn_run.c) -------------------------------------------------------------------------- */
 
-/* A record with the switches in force now (cu.tf32, cu.deterministic). */
+/* A record with the active switches (cu.tf32, cu.deterministic). */
 static inline dnn_record dnn_begin(dnn_kind kind, capl_dtype dtype)
 {
   dnn_record record;

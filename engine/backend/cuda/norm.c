@@ -195,8 +195,8 @@ static capl_status native_forward(const void *data)
   return apply(&call, call.in[NORM_X], own->relu);
 }
 
-/* Nothing to normalise: in training the shape rule has refused that. */
-static capl_status normalise(const capl_call *call, bool relu)
+/* Nothing to normalize: in training the shape rule has refused that. */
+static capl_status normalize(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[NORM_X];
   bool done = false;
@@ -209,12 +209,12 @@ static capl_status normalise(const capl_call *call, bool relu)
 
 static capl_status cu_batch_norm(const capl_call *call)
 {
-  return normalise(call, false);
+  return normalize(call, false);
 }
 
 static capl_status cu_bn_act(const capl_call *call)
 {
-  return normalise(call, true);
+  return normalize(call, true);
 }
 
 /* The gradient's sums need the windows' winners alone, a quarter of x; their places are found again for dx. */

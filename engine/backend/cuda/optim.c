@@ -1,4 +1,4 @@
-/* optim.c -- optimiser steps over all tensors in few launches, the norm of all gradients, and the step control.
+/* optim.c -- optimizer steps over all tensors in few launches, the norm of all gradients, and the step control.
 **
 ** Parameters fill a table until it is full; each full table is one launch. A parameter whose members are not all f32
 ** without gaps in one memory order steps through copies that are. Numbers that a control holds stay on the GPU.

@@ -1,6 +1,6 @@
 /* layer_norm.c -- reference kernels of layer norm, RMS norm and group norm.
 **
-** All three normalise sets of elements: a row of the last dims, or the channels of a group with all their pixels. A set
+** All three normalize sets of elements: a row of the last dims, or the channels of a group with all their pixels. A set
 ** is walked in logical order; element i has weight and bias number i / spread + first.
 ** SPDX-License-Identifier: Apache-2.0
 */

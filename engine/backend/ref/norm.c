@@ -1,4 +1,4 @@
-/* norm.c -- reference kernels of batch normalisation.
+/* norm.c -- reference kernels of batch normalization.
 **
 ** The fused ops (bn_act, bn_act_pool and their gradients) have no kernel here: their .expand is their
 ** definition.
@@ -56,7 +56,7 @@ static void update_running(capl_tensor *running, int64_t c, double value, double
   vector_set(running, c, (1 - momentum) * vector_get(running, c) + momentum * value);
 }
 
-/* The statistics that normalise channel c; updates the running ones in training. */
+/* The statistics that normalize channel c; updates the running ones in training. */
 static void channel_statistics(const capl_call *call, const plane *p, int64_t c, double *mean, double *var)
 {
   capl_tensor *running_mean = call_input(call, NORM_RUNNING_MEAN);

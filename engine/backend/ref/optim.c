@@ -1,4 +1,4 @@
-/* optim.c -- ref kernels of the optimiser steps, element by element as the papers write them.
+/* optim.c -- ref kernels of the optimizer steps, element by element as the papers write them.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>

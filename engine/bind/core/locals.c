@@ -267,7 +267,7 @@ static lua_State *check_frame(lua_State *L, lua_Debug *ar)
   return thread;
 }
 
-/* Number of the local called name that is in force, 0 = none. */
+/* Number of the local called name that is in scope, 0 = none. */
 static int find_local(lua_State *thread, lua_Debug *ar, const char *wanted)
 {
   int found = 0;

@@ -18,7 +18,7 @@ int bind_pcall(lua_State *L, int nargs, int nresults);
 
 /* In a handler of errors, with the error on top: keeps the frames, unless they are those of the same error already. */
 void bind_locals_note(lua_State *L);
-/* Before a stop is raised with the interrupt in force, which ends handlers, too. */
+/* Before a stop is raised with the interrupt pending, which ends handlers, too. */
 void bind_locals_stop(lua_State *L);
 /* The error that was noted last is now the one on top: a text has become a table. */
 void bind_locals_rename(lua_State *L);

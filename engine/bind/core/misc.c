@@ -1,4 +1,4 @@
-/* misc.c -- settings and figures of the process: device, seed, memory, counters, clock, profiler.
+/* misc.c -- settings and metrics of the process: device, seed, memory, counters, clock, profiler.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/locals.h"
@@ -225,7 +225,7 @@ static int core_stream_owner(lua_State *L)
   return 1;
 }
 
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- metrics --------------------------------------------------------------------------------- */
 
 static void set_number(lua_State *L, const char *key, double value)
 {
@@ -282,7 +282,7 @@ static int core_memory_trim(lua_State *L)
   return 0;
 }
 
-/* core.counters() -> {name = count}: what was really in force */
+/* core.counters() -> {name = count}: what was in effect */
 static int core_counters(lua_State *L)
 {
   lua_newtable(L);
@@ -366,7 +366,7 @@ typedef struct {
 
 static void event_log_fini(event_log *log) { free(log->list); }
 
-/* A fresh event at the end, NULL when memory is out: the figures then lack it. */
+/* A fresh event at the end, NULL when memory is out: the profile then lacks it. */
 static event *event_add(event_log *log, const capl_call *call, const char *label)
 {
   if (log->count == log->capacity) {
@@ -428,7 +428,7 @@ static void push_events(lua_State *L, const event_log *log)
   }
 }
 
-/* Runs fn(…) with a collector in force; leaves the event list before fn's results. */
+/* Runs fn(…) with a collector installed; leaves the event list before fn's results. */
 static int with_events(lua_State *L, bool timed)
 {
   bind_check_function(L, 1);

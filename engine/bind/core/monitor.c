@@ -1,4 +1,4 @@
-/* monitor.c -- the machine's figures for Lua: core.monitor. What users call is lua/capl/train/callbacks/monitor.lua on
+/* monitor.c -- the machine's metrics for Lua: core.monitor. What users call is lua/capl/train/callbacks/monitor.lua on
 ** top of it.
 **
 ** A monitor is a userdata with methods; closing it, or collecting it, ends its thread.
@@ -95,7 +95,7 @@ static int count_gpus(lua_State *L)
   return 2;
 }
 
-/* ---- figures ---------------------------------------------------------------------------------- */
+/* ---- metrics ---------------------------------------------------------------------------------- */
 
 /* Sets table.key; what is not known stays absent. */
 static void set_known(lua_State *L, const char *key, double value)
@@ -105,9 +105,9 @@ static void set_known(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-static void set_figures(lua_State *L, const double *value)
+static void set_metrics(lua_State *L, const double *value)
 {
-  for (int f = 0; f < MONITOR_COUNT; f++) set_known(L, monitor_name((monitor_figure)f), value[f]);
+  for (int f = 0; f < MONITOR_COUNT; f++) set_known(L, monitor_name((monitor_metric)f), value[f]);
 }
 
 static void set_throttle(lua_State *L, uint64_t bits)
@@ -132,7 +132,7 @@ static int sample(lua_State *L)
   monitor_reading r;
   monitor_sample(check_monitor(L), &r);
   lua_newtable(L);
-  set_figures(L, r.value);
+  set_metrics(L, r.value);
   set_throttle(L, r.throttle);
   set_true(L, "lost", r.lost);
   set_true(L, "ended", r.ended);
@@ -159,13 +159,13 @@ static int take(lua_State *L)
   monitor_take(m, (int)w, !lua_toboolean(L, 3), &f);
   lua_pushinteger(L, f.samples);
   lua_newtable(L);
-  set_figures(L, f.mean);
+  set_metrics(L, f.mean);
   set_throttle(L, f.throttle);
   set_known(L, "energy_wh", f.energy_j / 3600);
   if (!isnan(f.energy_j))
     lua_pushstring(L, f.energy_counted ? "counted" : "estimated"), lua_setfield(L, -2, "energy_from");
-  lua_newtable(L), set_figures(L, f.least);
-  lua_newtable(L), set_figures(L, f.most);
+  lua_newtable(L), set_metrics(L, f.least);
+  lua_newtable(L), set_metrics(L, f.most);
   lua_pushnumber(L, f.seconds);
   return 5;
 }
@@ -193,7 +193,7 @@ static int gpu(lua_State *L)
   return 1;
 }
 
-/* core.monitor.figures -> {{name, what}} of all figures, in order */
+/* core.monitor.figures -> {{name, what}} of all metrics, in order */
 static void set_names(lua_State *L)
 {
   static const char *const all[][2] = {

@@ -39,7 +39,7 @@ static void use_device(lua_State *L, capl_loader_options *o)
 }
 
 static const char *const types[] = {"f32", "bf16", "u8", "f16", NULL};        /* ORDER capl_pixel_type */
-static const char *const norms[] = {"standardise", "unit", "mean_std", NULL}; /* ORDER capl_norm */
+static const char *const norms[] = {"standardize", "unit", "mean_std", NULL}; /* ORDER capl_norm */
 static const char *const on_errors[] = {"stop", "skip", NULL};                /* ORDER capl_on_error */
 static const char *const pins[] = {"auto", "on", "off", NULL};                /* ORDER capl_pin */
 static const char *const caches[] = {"auto", "none", "ram", "disk", "device", NULL}; /* ORDER capl_cache */

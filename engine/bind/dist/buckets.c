@@ -102,7 +102,7 @@ static int buckets_fresh(lua_State *L)
 /* buckets:figures() -> {pieces, leaves, bytes, sent, early, order = positions from 1} */
 static int buckets_figures(lua_State *L)
 {
-  capl_buckets_figures f = capl_buckets_get_figures(check_buckets(L));
+  capl_buckets_stats f = capl_buckets_stats_get(check_buckets(L));
   lua_createtable(L, 0, 6);
   lua_pushinteger(L, f.pieces), lua_setfield(L, -2, "pieces");
   lua_pushinteger(L, f.leaves), lua_setfield(L, -2, "leaves");

@@ -1,4 +1,4 @@
-/* model.c -- trained recognisers for Lua: opening, reading files, replaying golden pairs; and what saving one needs.
+/* model.c -- trained recognizers for Lua: opening, reading files, replaying golden pairs; and what saving one needs.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <sha256.h>

@@ -182,7 +182,7 @@ static void copy_levels(const uint8_t *from, const image_view *v, uint8_t *to)
       for (int64_t c = 0; c < v->channels; c++) *to++ = from[y * v->row + x * v->column + c * v->channel];
 }
 
-/* Pushes the pixels of an image. Images of f32 and so on are normalised ones: their least value becomes
+/* Pushes the pixels of an image. Images of f32 and so on are normalized ones: their least value becomes
 ** black, the greatest white. */
 static uint8_t *push_pixels(lua_State *L, capl_tensor *t, const place *at, image_view *v)
 {

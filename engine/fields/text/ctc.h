@@ -1,4 +1,4 @@
-/* ctc.h -- what the decoders share: normalised scores, limits, and what is known of a text once it is found.
+/* ctc.h -- what the decoders share: normalized scores, limits, and what is known of a text once it is found.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_TEXT_CTC_H

@@ -31,7 +31,7 @@ capl_status ctc_room_get(int64_t count, size_t size, const char *what, void *out
 
 const capl_ctc_limits ctc_no_limits;
 
-/* ---- normalised scores ---- */
+/* ---- normalized scores ---- */
 
 static capl_status check_sizes(const capl_ctc_scores *s)
 {
@@ -42,7 +42,7 @@ static capl_status check_sizes(const capl_ctc_scores *s)
   return CAPL_OK;
 }
 
-static capl_status normalise_step(const capl_ctc_scores *s, int64_t t, double *row)
+static capl_status normalize_step(const capl_ctc_scores *s, int64_t t, double *row)
 {
   const float *from = s->scores + t * (s->step ? s->step : s->K);
   int64_t class_step = s->class_step ? s->class_step : 1;
@@ -68,7 +68,7 @@ capl_status ctc_table_init(ctc_table *table, const capl_ctc_scores *s)
   *table = (ctc_table){.T = s->T, .K = s->K, .blank = s->blank};
   if (s->T > INT64_MAX / s->K) return CAPL_FAIL(CAPL_ENOMEM, "no memory for so many scores");
   CAPL_TRY(ctc_room_get(s->T * s->K, sizeof(double), "scores", &table->log_prob));
-  for (int64_t t = 0; t < s->T; t++) CAPL_TRY(normalise_step(s, t, table->log_prob + t * s->K));
+  for (int64_t t = 0; t < s->T; t++) CAPL_TRY(normalize_step(s, t, table->log_prob + t * s->K));
   return CAPL_OK;
 }
 

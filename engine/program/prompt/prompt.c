@@ -1,5 +1,5 @@
 /* prompt.c -- what the prompt needs to know: the terminal's size and answers, widths of texts, functions, a tensor's
-** figures. SPDX-License-Identifier: Apache-2.0
+** tensor_statistics. SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
 #include "bind/core/core.h"
@@ -164,14 +164,14 @@ static int sys_parameters(lua_State *L)
   return 3;
 }
 
-/* ---- a tensor's figures ---------------------------------------------------------------------- */
+/* ---- a tensor's tensor_statistics ---------------------------------------------------------------------- */
 
 typedef struct {
   double n, nan, infinite, least, greatest, sum, squares, shift;
-} figures;
+} tensor_statistics;
 
 /* Sums are of differences from the first value, so that a great mean does not swallow a small spread. */
-static void take_values(figures *f, const double *value, int64_t n)
+static void take_values(tensor_statistics *f, const double *value, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) {
     double x = value[i];
@@ -192,7 +192,7 @@ static void take_values(figures *f, const double *value, int64_t n)
 enum { BLOCK = 1 << 16 };
 
 /* The values of t, block by block: dims are taken apart from the first on until what is left fits. */
-static capl_status take_tensor(figures *f, capl_tensor *t, double *values)
+static capl_status take_tensor(tensor_statistics *f, capl_tensor *t, double *values)
 {
   if (capl_interrupt_pending()) return CAPL_FAIL(CAPL_EINTERRUPT, "interrupted");
   int64_t n = capl_tensor_numel(t);
@@ -221,11 +221,11 @@ static void set_number(lua_State *L, const char *key, double value)
 
 /* tensor_figures(tensor) -> {n = finite values, nan, infinite (how many), min, max, mean, std}. Reads all of it: for
 ** memory that the CPU can read, and for small tensors elsewhere. */
-static int sys_tensor_figures(lua_State *L)
+static int sys_tensor_statistics(lua_State *L)
 {
   capl_tensor *t = bind_check_tensor(L, 1);
   double *values = lua_newuserdata(L, BLOCK * sizeof *values);
-  figures f = {0};
+  tensor_statistics f = {0};
   bind_check(L, take_tensor(&f, t, values), NULL);
   lua_newtable(L);
   set_number(L, "n", f.n);
@@ -244,7 +244,7 @@ void capl_prompt_push(lua_State *L)
 {
   static const luaL_Reg functions[] = {
     {"window", sys_window}, {"utf8", sys_utf8}, {"ask", sys_ask}, {"width", sys_width}, {"plain", sys_plain},
-    {"caller", sys_caller}, {"parameters", sys_parameters}, {"tensor_figures", sys_tensor_figures}, {NULL, NULL}};
+    {"caller", sys_caller}, {"parameters", sys_parameters}, {"tensor_figures", sys_tensor_statistics}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   capl_prompt_add_pictures(L);

@@ -1,6 +1,6 @@
 /* canvas.h -- drawing for generated scenes: outlines, soft spots, noise, on three planes of levels.
 **
-** A canvas holds R, G and B as float planes of levels 0..255 (loops over a row vectorise), and beside them a class per
+** A canvas holds R, G and B as float planes of levels 0..255 (loops over a row vectorize), and beside them a class per
 ** pixel for scenes that have a mask. Coordinates are px, y down, pixel (x, y) covers x..x+1, y..y+1. Shapes are
 ** outlines, filled with the exact share of each pixel that they cover; a mask takes a pixel that is covered by half or
 ** more. C leaves open in which order a call's arguments are evaluated: random numbers are drawn one a statement, or in

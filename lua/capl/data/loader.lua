@@ -36,7 +36,7 @@ local roles = {train = true, val = true, test = true}
 --- normalize -> the engine's options: "standardize", "unit", or {mean = {…}, std = {…}}
 local function read_normalize(value, into)
   if value == nil or value == "standardize" then
-    into.norm = "standardise"
+    into.norm = "standardize"
   elseif value == "unit" then
     into.norm = "unit"
   elseif type(value) == "table" and value.mean and value.std then

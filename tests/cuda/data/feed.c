@@ -246,7 +246,7 @@ static const capl_augment_options colours = {.contrast = {0, 3}, .brightness = {
 static const capl_augment_options *const augments[] = {NULL, &everything, &wild, &colours};
 enum { AUGMENTS = sizeof augments / sizeof *augments };
 
-/* The last two are standardised by two kernels: their levels do not fit a block's shared memory. */
+/* The last two are standardized by two kernels: their levels do not fit a block's shared memory. */
 static const shape shapes[] = {
   {.width = 1, .height = 1, .channels = 1, .count = 5, .bad = -1},
   {.width = 33, .height = 9, .channels = 1, .length = 4, .count = 11, .bad = -1},
@@ -261,9 +261,9 @@ static void every_type_norm_and_augmentation_has_the_bytes_of_the_host(void **st
   (void)state;
   for (int s = 0; s < SHAPES; s++)
     for (int a = 0; a < AUGMENTS; a++)
-      for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_MEAN_STD; norm++)
+      for (int norm = CAPL_NORM_STANDARDIZE; norm <= CAPL_NORM_MEAN_STD; norm++)
         for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_F16; type++) {
-          bool plain = norm == CAPL_NORM_STANDARDISE;
+          bool plain = norm == CAPL_NORM_STANDARDIZE;
           if (!plain && (type >= CAPL_PIXEL_U8 || shapes[s].count < 5)) continue; /* nothing new */
           capl_loader_options o = {.batch = 3, .workers = 1, .seed = 7, .shuffle = true, .augment = augments[a],
                                    .norm = (capl_norm)norm, .type = (capl_pixel_type)type,
@@ -305,7 +305,7 @@ static void what_few_augmentations_need_has_the_bytes_of_the_host_too(void **sta
       for (int type = CAPL_PIXEL_F32; type <= CAPL_PIXEL_U8; type += CAPL_PIXEL_U8) {
         capl_loader_options o = {.batch = 3, .workers = 1, .seed = 11, .shuffle = true, .augment = rare[a],
                                  .type = (capl_pixel_type)type,
-                                 .norm = a == 0 ? CAPL_NORM_UNIT : CAPL_NORM_STANDARDISE};
+                                 .norm = a == 0 ? CAPL_NORM_UNIT : CAPL_NORM_STANDARDIZE};
         compare_streamed_and_resident(&rare_shapes[s], o, 2);
       }
 }
@@ -321,7 +321,7 @@ static void stages_have_the_bytes_of_the_host(void **state)
     {.from = CAPL_FROM_EPOCH, .at = 4, .augments = true, .augment = filtered},
   };
   for (size_t s = 1; s < 3; s++)
-    for (int norm = CAPL_NORM_STANDARDISE; norm <= CAPL_NORM_UNIT; norm++) {
+    for (int norm = CAPL_NORM_STANDARDIZE; norm <= CAPL_NORM_UNIT; norm++) {
       capl_loader_options o = {.batch = 2, .workers = 1, .seed = 11, .shuffle = true, .stages = stages, .n_stages = 4,
                                .norm = (capl_norm)norm};
       compare_streamed_and_resident(&rare_shapes[s], o, 6);

@@ -189,7 +189,7 @@ describe("fp16", function()
     assert.is_true(step:state().replays >= 8)
   end)
 
-  it("goes on where a saved optimiser stopped", function()
+  it("goes on where a saved optimizer stopped", function()
     local make = makers.SGD
     capl.manual_seed(1)
     local a, b = nn.Linear(3, 2), nn.Linear(3, 2)

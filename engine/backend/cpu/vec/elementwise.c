@@ -177,7 +177,7 @@ void VEC(to_f32)(int64_t n, const uint16_t *x, float *y)
 enum { BLOCKS = 16 }; /* Philox blocks side by side: 64 words */
 
 /* Words of blocks first .. first + BLOCKS - 1 (Philox4x32-10, ops.def's counter); lane by lane so
-** that the compiler vectorises the rounds. */
+** that the compiler vectorizes the rounds. */
 static void philox_words(const vec_dropout *p, uint64_t first, uint32_t words[4 * BLOCKS])
 {
   uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS], k0 = p->key[0], k1 = p->key[1];

@@ -1,4 +1,4 @@
-/* optim.c -- optimiser steps over runs of f32; plain loops that the compiler vectorises.
+/* optim.c -- optimizer steps over runs of f32; plain loops that the compiler vectorizes.
 **
 ** Moments of parameters whose gradient stays 0 decay into denormal numbers, which cost a hundred
 ** cycles each: they are flushed to zero while a step runs.

@@ -70,7 +70,7 @@ typedef struct {
   int64_t channels, row, pixel, frequency;
 } vec_winograd;
 
-/* Rows of n values, normalised each by itself. weight, bias: NULL for 1 and 0. mean == NULL means RMS norm. */
+/* Rows of n values, normalized each by itself. weight, bias: NULL for 1 and 0. mean == NULL means RMS norm. */
 typedef struct {
   capl_dtype real;
   int64_t n;
@@ -78,7 +78,7 @@ typedef struct {
   const float *weight, *bias;
 } vec_layer_norm;
 
-/* Optimiser settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
+/* Optimizer settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
 typedef struct {
   float grad_scale, beta1, beta2, eps;
   float decay_grad;   /* g += decay_grad * w (Adam) */

@@ -1,4 +1,4 @@
-/* augment.cu -- makes images from u8 levels: inverse affine map, colour, noise, normalisation, one pass.
+/* augment.cu -- makes images from u8 levels: inverse affine map, colour, noise, normalization, one pass.
 **
 ** The arithmetic is that of engine/data/augment.c and convert.c, in the same order and without fused multiply-adds
 ** where they round differently, so the values are the same bit for bit. A warp makes one row, a lane one pixel with all
@@ -407,7 +407,7 @@ __global__ void __launch_bounds__(AUGMENT_THREADS) augment_filter(filter_args a)
   }
 }
 
-/* ---- normalising ----------------------------------------------------------------------------- */
+/* ---- normalizing ----------------------------------------------------------------------------- */
 
 typedef struct {
   float scale[3], shift[3];
@@ -489,7 +489,7 @@ static __device__ __forceinline__ void store_run(const T value[C], int there, bo
   }
 }
 
-/* How image n is normalised when its sums are there. Called by whole blocks. */
+/* How image n is normalized when its sums are there. Called by whole blocks. */
 static __device__ __forceinline__ affine affine_of_strips(const augment_args &a, double n_values)
 {
   __shared__ unsigned long long room[2][32];

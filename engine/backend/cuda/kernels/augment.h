@@ -1,4 +1,4 @@
-/* augment.h -- kernels that make a batch of images from u8 levels: turn, colour, noise, normalise, in one pass.
+/* augment.h -- kernels that make a batch of images from u8 levels: turn, colour, noise, normalize, in one pass.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_AUGMENT_H
@@ -18,7 +18,7 @@ typedef struct {
   const capl_feed_row *rows; /* [N] */
   const uint8_t *images;
   void *out;              /* (N,H,W,C) */
-  unsigned long long *sums; /* [N][strips][2]: sum and squares of the levels; NULL = rows say how to normalise */
+  unsigned long long *sums; /* [N][strips][2]: sum and squares of the levels; NULL = rows say how to normalize */
   int height, width;
   int strips; /* ceil(H / AUGMENT_STRIP) */
   int fill;   /* level outside the source; -1 = nearest edge pixel */
@@ -44,7 +44,7 @@ typedef struct {
 typedef enum { AUGMENT_GRAY, AUGMENT_RGB, AUGMENT_RGBX, AUGMENT_LAYOUTS } augment_layout;
 
 /* Kernels of one layout. STRIPS: block (strip, n) makes rows of image n. WHOLE: block n makes image n of at most
-** AUGMENT_WHOLE_BYTES values, standardised. SUMS: block (strip, n) adds up what STRIPS then standardises by. */
+** AUGMENT_WHOLE_BYTES values, standardized. SUMS: block (strip, n) adds up what STRIPS then standardizes by. */
 typedef enum {
   AUGMENT_STRIPS, /* + cu_type */
   AUGMENT_STRIPS_U8 = AUGMENT_STRIPS + CU_TYPES,

@@ -1,4 +1,4 @@
-/* layer_norm.h -- kernels of layer norm, RMS norm and group norm: sets of elements, each normalised by itself.
+/* layer_norm.h -- kernels of layer norm, RMS norm and group norm: sets of elements, each normalized by itself.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CUDA_KERNELS_LAYER_NORM_H

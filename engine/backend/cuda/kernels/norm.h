@@ -27,7 +27,7 @@ typedef struct {
   float eps;
 } norm_running_args;
 
-/* What normalises a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (no relu in
+/* What normalizes a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (no relu in
 ** backward). */
 typedef struct {
   const float *weight, *bias, *mean, *invstd;

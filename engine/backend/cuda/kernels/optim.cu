@@ -1,4 +1,4 @@
-/* optim.cu -- optimiser steps over many tensors in one launch, the norm of all gradients, and the step control.
+/* optim.cu -- optimizer steps over many tensors in one launch, the norm of all gradients, and the step control.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/kernel.h"

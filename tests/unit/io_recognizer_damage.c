@@ -1,10 +1,10 @@
-/* io_recogniser_damage.c -- a recogniser's files with any value damaged: opened, run and verified, never a crash.
+/* io_recognizer_damage.c -- a recognizer's files with any value damaged: opened, run and verified, never a crash.
 **
 ** What opening does beyond loading is in play here: shapes without arithmetic, folding, casting, decoding.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "damage.h"
-#include "recogniser.h"
+#include "recognizer.h"
 
 static char model_path[64];
 

@@ -1,9 +1,9 @@
-/* io_recogniser.c -- tests of capl_model_*: texts and confidences from files and memory, images of other sizes, golden
+/* io_recognizer.c -- tests of capl_model_*: texts and confidences from files and memory, images of other sizes, golden
 ** pairs, and model files whose parts contradict each other.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE /* memmem */
-#include "recogniser.h"
+#include "recognizer.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ static int setup(void **state)
 {
   (void)state;
   assert_ok(capl_device_open("cpu", &cpu));
-  strcpy(folder, "/tmp/capl-recogniser-XXXXXX");
+  strcpy(folder, "/tmp/capl-recognizer-XXXXXX");
   assert_non_null(mkdtemp(folder));
   snprintf(model_path, sizeof model_path, "%s/m.capl", folder);
   tiny_save(model_path, cpu);

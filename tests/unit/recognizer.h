@@ -1,8 +1,8 @@
-/* recogniser.h -- a tiny model that reads two characters, made without training, for the tests of model files.
+/* recognizer.h -- a tiny model that reads two characters, made without training, for the tests of model files.
 ** SPDX-License-Identifier: Apache-2.0
 */
-#ifndef CAPL_TESTS_RECOGNISER_H
-#define CAPL_TESTS_RECOGNISER_H
+#ifndef CAPL_TESTS_RECOGNIZER_H
+#define CAPL_TESTS_RECOGNIZER_H
 
 #include "unit.h"
 
