@@ -118,7 +118,7 @@ static int index_of(const char *name, size_t *length)
 
 static capl_status find_file(const char *name, char **path)
 {
-  if (strchr(name, '/')) CAPL_TRY(capl_policy_check(name, CAPL_MAY_READ)); /* before anything tells whether it exists */
+  if (strchr(name, '/')) CAPL_TRY(capl_policy_check(name, CAPL_MAY_READ)); /* before anything shows whether it exists */
   if (access(name, R_OK) == 0) return take_font(name, path);
   if (!strchr(name, '/')) return find_installed(name, path);
   return CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));
