@@ -1,4 +1,4 @@
-/* canvas.c -- the paper that pictures are drawn on: a Cairo surface, one font, texts that cannot go wrong.
+/* canvas.c -- the paper that pictures are drawn on: a Cairo surface, fonts, texts that cannot go wrong.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "report/canvas.h"
@@ -26,11 +26,22 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* Fonts stay open for the life of the process: Cairo's caches refer to them for as long as they like. */
 typedef struct font_file {
   char *path;
+  FT_Face ft;
   cairo_font_face_t *face;
   struct font_file *next;
 } font_file;
 
 static font_file *fonts;
+
+/* Where letters come from that the font of the text lacks, those of East Asia first; of Debian's packages
+** fonts-noto-cjk, fonts-wqy-microhei, fonts-wqy-zenhei, fonts-arphic-uming, fonts-dejavu-core. One that is not there is
+** left out. */
+static const char *const others[] = {
+  "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc", "/usr/share/fonts/truetype/wqy/wqy-microhei.ttc",
+  "/usr/share/fonts/truetype/wqy/wqy-zenhei.ttc", "/usr/share/fonts/truetype/arphic/uming.ttc",
+  "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"};
+
+enum { OTHERS = sizeof others / sizeof *others };
 
 static const char *font_path(const char *font)
 {
@@ -61,7 +72,7 @@ static capl_status open_face(const char *path, FT_Library *freetype, FT_Face *fa
   return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", path);
 }
 
-static capl_status keep_font(const char *path, cairo_font_face_t *face)
+static capl_status keep_font(const char *path, FT_Face ft, cairo_font_face_t *face)
 {
   font_file *f = calloc(1, sizeof *f);
   if (f) f->path = strdup(path);
@@ -69,39 +80,65 @@ static capl_status keep_font(const char *path, cairo_font_face_t *face)
     free(f);
     return CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
   }
+  f->ft = ft;
   f->face = face;
   f->next = fonts;
   fonts = f;
   return CAPL_OK;
 }
 
-static capl_status add_font(const char *path, cairo_font_face_t **out)
+static capl_status add_font(const char *path)
 {
   FT_Library freetype;
-  FT_Face face;
-  CAPL_TRY(open_face(path, &freetype, &face));
-  *out = cairo_ft_font_face_create_for_ft_face(face, 0);
+  FT_Face ft;
+  CAPL_TRY(open_face(path, &freetype, &ft));
+  cairo_font_face_t *face = cairo_ft_font_face_create_for_ft_face(ft, 0);
   capl_status status = CAPL_OK;
-  if (cairo_font_face_status(*out) != CAIRO_STATUS_SUCCESS)
+  if (cairo_font_face_status(face) != CAIRO_STATUS_SUCCESS)
     status = CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
-  if (status == CAPL_OK) status = keep_font(path, *out);
+  if (status == CAPL_OK) status = keep_font(path, ft, face);
   if (status == CAPL_OK) return CAPL_OK;
-  cairo_font_face_destroy(*out);
+  cairo_font_face_destroy(face);
   FT_Done_FreeType(freetype); /* and its face */
   return status;
 }
 
-static capl_status find_font(const char *path, cairo_font_face_t **out)
+static font_file *known_font(const char *path)
 {
-  for (font_file *f = fonts; f; f = f->next)
-    if (strcmp(f->path, path) == 0) {
-      *out = f->face;
-      return CAPL_OK;
-    }
-  return add_font(path, out);
+  font_file *f = fonts;
+  while (f && strcmp(f->path, path) != 0) f = f->next;
+  return f;
 }
 
-static void use_font(canvas *c, cairo_font_face_t *face)
+static capl_status find_font(const char *path, font_file **out)
+{
+  if (!known_font(path)) CAPL_TRY(add_font(path));
+  *out = known_font(path);
+  return CAPL_OK;
+}
+
+/* One of the others, NULL where it is not installed; that it cannot be used is no failure of the picture. */
+static font_file *other_font(int i)
+{
+  font_file *f = NULL;
+  if (access(others[i], R_OK) != 0) return NULL;
+  capl_error before = *capl_error_last();
+  if (find_font(others[i], &f) != CAPL_OK) capl_error_restore(&before);
+  return f;
+}
+
+/* The font that has a code point: the text's own, else the first of the others; its own where none has it. */
+static font_file *font_with(font_file *own, FT_ULong code)
+{
+  if (code < 128 || FT_Get_Char_Index(own->ft, code)) return own;
+  for (int i = 0; i < OTHERS; i++) {
+    font_file *f = other_font(i);
+    if (f && FT_Get_Char_Index(f->ft, code)) return f;
+  }
+  return own;
+}
+
+static void set_options(canvas *c)
 {
   cairo_font_options_t *options = cairo_font_options_create();
   cairo_font_options_set_antialias(options, CAIRO_ANTIALIAS_GRAY);
@@ -109,7 +146,6 @@ static void use_font(canvas *c, cairo_font_face_t *face)
   cairo_font_options_set_hint_metrics(options, CAIRO_HINT_METRICS_ON);
   cairo_set_font_options(c->cr, options);
   cairo_font_options_destroy(options);
-  cairo_set_font_face(c->cr, face);
 }
 
 /* ---- paper ----------------------------------------------------------------------------------- */
@@ -120,13 +156,12 @@ static capl_status make_paper(canvas *c, const char *font, int width, int height
       (int64_t)width * height > REPORT_MAX_PIXELS)
     return CAPL_FAIL(CAPL_EVALUE, "a picture of %d x %d px; the limit is %d px per side and %d megapixels", width,
                      height, REPORT_MAX_SIDE, REPORT_MAX_PIXELS >> 20);
-  cairo_font_face_t *face;
-  CAPL_TRY(find_font(font_path(font), &face));
+  CAPL_TRY(find_font(font_path(font), &c->font));
   c->surface = cairo_image_surface_create(CAIRO_FORMAT_RGB24, width, height);
   c->cr = cairo_create(c->surface);
   if (cairo_status(c->cr) != CAIRO_STATUS_SUCCESS)
     return CAPL_FAIL(CAPL_ENOMEM, "no memory for a picture of %d x %d px", width, height);
-  use_font(c, face);
+  set_options(c);
   canvas_fill(c, COLOUR_PAPER, 0, 0, width, height);
   return CAPL_OK;
 }
@@ -198,13 +233,18 @@ void canvas_fill(canvas *c, uint32_t rgb, double x, double y, double width, doub
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* Control characters, and code points that are no characters, at which Cairo stops: U+FDD0..FDEF, U+xFFFE, U+xFFFF.
-** p: a valid UTF-8 character of n bytes. */
-static bool is_no_glyph(const unsigned char *p, int n)
+/* p: a valid UTF-8 character of n bytes. */
+static uint32_t code_of(const char *p, int n)
 {
   static const unsigned first_bits[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-  uint32_t code = p[0] & first_bits[n];
-  for (int i = 1; i < n; i++) code = code << 6 | (p[i] & 0x3f);
+  uint32_t code = (unsigned char)p[0] & first_bits[n];
+  for (int i = 1; i < n; i++) code = code << 6 | ((unsigned char)p[i] & 0x3f);
+  return code;
+}
+
+/* Control characters, and code points that are no characters, at which Cairo stops: U+FDD0..FDEF, U+xFFFE, U+xFFFF. */
+static bool is_no_glyph(uint32_t code)
+{
   return code < 32 || (code >= 0x7f && code < 0xa0) || (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
@@ -213,7 +253,7 @@ bool text_next(const char **text, char character[8])
   const char *p = *text;
   if (!*p) return false;
   int n = capl_text_char(p);
-  if (n == 0 || is_no_glyph((const unsigned char *)p, n)) strcpy(character, "\xef\xbf\xbd");
+  if (n == 0 || is_no_glyph(code_of(p, n))) strcpy(character, "\xef\xbf\xbd");
   else memcpy(character, p, (size_t)n), character[n] = '\0';
   *text += n ? n : 1;
   return true;
@@ -239,12 +279,37 @@ static int clean_text(char to[TEXT_BYTES], const char *from, int most)
   return count;
 }
 
+/* The longest beginning of *clean that one font draws -> piece, and steps over it; false at the end. Sets the font. */
+static bool next_piece(canvas *c, double size, const char **clean, char piece[TEXT_BYTES])
+{
+  const char *p = *clean;
+  font_file *font = NULL;
+  for (int n; *p; p += n) {
+    n = capl_text_char(p);
+    font_file *next = font_with(c->font, code_of(p, n));
+    if (font && next != font) break;
+    font = next;
+  }
+  size_t bytes = (size_t)(p - *clean);
+  if (bytes == 0) return false;
+  memcpy(piece, *clean, bytes);
+  piece[bytes] = '\0';
+  *clean = p;
+  cairo_set_font_face(c->cr, font->face);
+  cairo_set_font_size(c->cr, size);
+  return true;
+}
+
 static double width_of(canvas *c, double size, const char *clean)
 {
-  cairo_text_extents_t extents;
-  cairo_set_font_size(c->cr, size);
-  cairo_text_extents(c->cr, clean, &extents);
-  return extents.x_advance;
+  char piece[TEXT_BYTES];
+  double width = 0;
+  while (next_piece(c, size, &clean, piece)) {
+    cairo_text_extents_t extents;
+    cairo_text_extents(c->cr, piece, &extents);
+    width += extents.x_advance;
+  }
+  return width;
 }
 
 double canvas_text_width(canvas *c, double size, const char *text)
@@ -276,6 +341,8 @@ double canvas_text(canvas *c, double x, double y, double room, text_side side, d
   double left = side == TEXT_LEFT ? x : side == TEXT_CENTRE ? x - width / 2 : x - width;
   canvas_colour(c, rgb, 1);
   cairo_move_to(c->cr, (int)(left + 0.5), (int)(y + 0.5)); /* whole pixels keep small letters sharp */
-  cairo_show_text(c->cr, clean);
+  const char *rest = clean;
+  char piece[TEXT_BYTES];
+  while (next_piece(c, size, &rest, piece)) cairo_show_text(c->cr, piece); /* each goes on where the last one ended */
   return width;
 }

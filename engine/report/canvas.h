@@ -1,4 +1,4 @@
-/* canvas.h -- the paper that pictures are drawn on: a Cairo surface, one font, texts that cannot go wrong.
+/* canvas.h -- the paper that pictures are drawn on: a Cairo surface, fonts, texts that cannot go wrong.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_REPORT_CANVAS_H
@@ -28,6 +28,7 @@ enum {
 typedef struct {
   cairo_surface_t *surface;
   cairo_t *cr;
+  struct font_file *font; /* of texts; what it lacks comes from other fonts of the system */
 } canvas;
 
 /* White paper of width x height px. font: path, or NULL. Takes the lock that canvas_end gives back; on an error there
