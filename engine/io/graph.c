@@ -52,14 +52,14 @@ static capl_status run_node(const graph_node *node, int64_t batch, int w, capl_t
   return CAPL_OK;
 }
 
-/* Position of the last node that reads each value; the output is read at the end. */
+/* Position of the last node that reads each value; the outputs are read at the end. */
 static void last_uses(const capl_graph *g, int *last)
 {
   for (int v = 0; v < g->n_values; v++) last[v] = -1;
   for (int k = 0; k < g->n_nodes; k++)
     for (int i = 0; i < g->nodes[k].n_in; i++)
       if (g->nodes[k].in[i] >= 0) last[g->nodes[k].in[i]] = k;
-  last[g->output] = g->n_nodes;
+  for (int o = 0; o < g->n_outputs; o++) last[g->outputs[o].value] = g->n_nodes;
 }
 
 static void drop_unused(const graph_node *node, int k, const int *last, capl_tensor **values)
@@ -78,46 +78,99 @@ static void drop_unused(const graph_node *node, int k, const int *last, capl_ten
   }
 }
 
-/* Number of the width that an input has, -1 = none of them. */
-static int width_of(const capl_graph *g, const capl_tensor *x)
+/* ---- inputs ------------------------------------------------------------------------------------ */
+
+bool graph_name_ok(const char *name)
 {
-  int64_t width = x->ndim ? x->size[x->ndim - 1] : 0;
-  if (g->n_widths == 0) return width == g->input_size[g->input_ndim - 1] || g->input_ndim == 1 ? 0 : -1;
-  for (int w = 0; w < g->n_widths; w++)
-    if (g->width[w] == width) return w;
-  return -1;
+  size_t n = name ? strlen(name) : 0;
+  if (n == 0 || n >= CAPL_GRAPH_NAME_MAX || (name[0] >= '0' && name[0] <= '9')) return false;
+  return strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == n;
 }
 
-/* ",1,50,96|128|160)": the input's sizes behind N. */
-static void describe_sizes(const capl_graph *g, char *buf, size_t room)
+int capl_graph_inputs(const capl_graph *g) { return g->n_inputs; }
+const char *capl_graph_input_name(const capl_graph *g, int i) { return g->inputs[i].name; }
+int capl_graph_outputs(const capl_graph *g) { return g->n_outputs; }
+const char *capl_graph_output_name(const capl_graph *g, int i) { return g->outputs[i].name; }
+
+/* Number of the width that the only input has, 0 where there are no widths, -1 = none of them. */
+static int width_of(const capl_graph *g, const capl_tensor *x)
+{
+  for (int w = 0; w < g->n_widths; w++)
+    if (g->width[w] == x->size[x->ndim - 1]) return w;
+  return g->n_widths ? -1 : 0;
+}
+
+/* ",1,50,96|128|160)": an input's sizes behind N. */
+static void describe_sizes(const capl_graph *g, const graph_input *input, char *buf, size_t room)
 {
   size_t n = 0;
-  for (int d = 1; d < g->input_ndim; d++)
-    n += (size_t)snprintf(buf + n, n < room ? room - n : 0, ",%lld", (long long)g->input_size[d]);
+  *buf = '\0';
+  for (int d = 1; d < input->ndim; d++)
+    n += (size_t)snprintf(buf + n, n < room ? room - n : 0, ",%lld", (long long)input->size[d]);
   for (int w = 1; w < g->n_widths && n < room; w++) n += (size_t)snprintf(buf + n, room - n, "|%d", g->width[w]);
   if (n < room) snprintf(buf + n, room - n, ")");
 }
 
-static capl_status check_input(const capl_graph *g, const capl_tensor *x, int *w)
+/* *w: the width by number. */
+static capl_status check_input(const capl_graph *g, int i, const capl_tensor *x, int *w)
 {
-  bool fits = x->ndim == g->input_ndim && x->dtype == g->input_dtype;
-  for (int d = 1; fits && d < x->ndim - 1; d++) fits = x->size[d] == g->input_size[d];
+  const graph_input *input = &g->inputs[i];
+  bool fits = x->ndim == input->ndim && x->dtype == input->dtype;
+  int fixed = fits && g->n_widths ? x->ndim - 1 : x->ndim;
+  for (int d = 1; fits && d < fixed; d++) fits = x->size[d] == input->size[d];
   *w = fits ? width_of(g, x) : -1;
   if (*w >= 0) return CAPL_OK;
   char given[160], wanted[640];
-  describe_sizes(g, wanted, sizeof wanted);
-  return CAPL_FAIL(CAPL_ESHAPE, "the model takes (N%s %s, the input is %s", wanted, capl_dtype_name(g->input_dtype),
-                   capl_tensor_describe(x, given, sizeof given));
+  describe_sizes(g, input, wanted, sizeof wanted);
+  return CAPL_FAIL(CAPL_ESHAPE, "the model takes (N%s %s%s%s, the input is %s", wanted, capl_dtype_name(input->dtype),
+                   *input->name ? " as " : "", input->name, capl_tensor_describe(x, given, sizeof given));
 }
 
-static capl_status run_all(const capl_graph *g, capl_tensor *input, int w, capl_tensor **values, int *last,
+static int find_input(const capl_graph *g, const char *name)
+{
+  for (int i = 0; i < g->n_inputs; i++)
+    if (strcmp(g->inputs[i].name, name ? name : "") == 0) return i;
+  return -1;
+}
+
+/* The inputs in the graph's order; x is all NULL. */
+static capl_status order_inputs(const capl_graph *g, const capl_named_tensor *list, int n, capl_tensor **x)
+{
+  for (int k = 0; k < n; k++) {
+    int i = find_input(g, list[k].name);
+    if (i < 0)
+      return CAPL_FAIL(CAPL_EVALUE, "the model has no input '%.80s'; its first is '%s'",
+                       list[k].name ? list[k].name : "", g->inputs[0].name);
+    if (x[i]) return CAPL_FAIL(CAPL_EVALUE, "the input '%s' is given twice", g->inputs[i].name);
+    x[i] = list[k].tensor;
+  }
+  for (int i = 0; i < g->n_inputs; i++)
+    if (!x[i]) return CAPL_FAIL(CAPL_EVALUE, "the model needs the input '%s'", g->inputs[i].name);
+  return CAPL_OK;
+}
+
+static capl_status check_inputs(const capl_graph *g, capl_tensor *const *x, int *w)
+{
+  for (int i = 0; i < g->n_inputs; i++) {
+    CAPL_TRY(check_input(g, i, x[i], w));
+    if (x[i]->size[0] != x[0]->size[0])
+      return CAPL_FAIL(CAPL_ESHAPE, "the input '%s' is of %lld samples, '%s' of %lld", g->inputs[i].name,
+                       (long long)x[i]->size[0], g->inputs[0].name, (long long)x[0]->size[0]);
+  }
+  return CAPL_OK;
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------- */
+
+static capl_status run_all(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **values, int *last,
                            capl_tensor **in)
 {
-  values[0] = capl_tensor_ref(input);
-  for (int k = 0; k < g->n_weights; k++) values[1 + k] = capl_tensor_ref(g->weights[k].tensor);
+  int64_t batch = x[0]->size[0];
+  for (int i = 0; i < g->n_inputs; i++) values[i] = capl_tensor_ref(x[i]);
+  for (int k = 0; k < g->n_weights; k++) values[g->n_inputs + k] = capl_tensor_ref(g->weights[k].tensor);
   last_uses(g, last);
   for (int k = 0; k < g->n_nodes; k++) {
-    CAPL_TRY(run_node(&g->nodes[k], input->size[0], w, values, in));
+    CAPL_TRY(run_node(&g->nodes[k], batch, w, values, in));
     drop_unused(&g->nodes[k], k, last, values);
   }
   return CAPL_OK;
@@ -131,22 +184,40 @@ static int widest_call(const capl_graph *g)
   return most;
 }
 
-capl_status capl_graph_run(const capl_graph *g, capl_tensor *input, capl_tensor **out)
+/* x: one for each input, checked. */
+static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **out)
 {
-  int w;
-  CAPL_TRY(check_input(g, input, &w));
   size_t n = (size_t)g->n_values;
   capl_tensor **values = calloc(n, sizeof *values), **in = calloc((size_t)widest_call(g), sizeof *in);
   int *last = calloc(n, sizeof *last);
   capl_status status = CAPL_OK;
   if (!values || !in || !last) status = CAPL_FAIL(CAPL_ENOMEM, "no memory to run a graph of %d values", g->n_values);
   bool before = capl_grad_set_enabled(false);
-  if (status == CAPL_OK) status = run_all(g, input, w, values, last, in);
+  if (status == CAPL_OK) status = run_all(g, x, w, values, last, in);
   capl_grad_set_enabled(before);
-  if (status == CAPL_OK) *out = capl_tensor_ref(values[g->output]);
+  for (int o = 0; status == CAPL_OK && o < g->n_outputs; o++) out[o] = capl_tensor_ref(values[g->outputs[o].value]);
   for (size_t v = 0; values && v < n; v++) capl_tensor_unref(values[v]);
   free(values);
   free(in);
   free(last);
   return status;
+}
+
+capl_status capl_graph_run_named(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out)
+{
+  capl_tensor *x[CAPL_GRAPH_PORTS_MAX] = {NULL};
+  int w = 0;
+  CAPL_TRY(order_inputs(g, inputs, n, x));
+  CAPL_TRY(check_inputs(g, x, &w));
+  return run_graph(g, x, w, out);
+}
+
+capl_status capl_graph_run(const capl_graph *g, capl_tensor *input, capl_tensor **out)
+{
+  int w = 0;
+  if (g->n_inputs != 1 || g->n_outputs != 1)
+    return CAPL_FAIL(CAPL_EVALUE, "the model has %d inputs and %d outputs, each with a name; here is one of both",
+                     g->n_inputs, g->n_outputs);
+  CAPL_TRY(check_inputs(g, &input, &w));
+  return run_graph(g, &input, w, out);
 }

@@ -1,9 +1,10 @@
 /* graph.h -- a recorded forward pass: numbered values, and the op calls between them.
 **
-** Value 0 is the input, 1..n_weights are the weights, the rest are outputs of nodes in the order of
-** their calls. Attributes that follow the batch size hold their factor and have their bit set.
+** The first values are the inputs, then come the weights, then outputs of nodes in the order of their calls.
+** Attributes that follow the batch size hold their factor and have their bit set.
 **
-** The last dimension of the input may have one of several widths. Attributes that follow it are listed for each: a
+** An only input or output may have no name (""); several are in the order of their names. The last dimension of an only
+** input may have one of several widths. Attributes that follow it are listed for each: a
 ** graph runs at the widths that it was traced at and at no other, so whatever rule an op has for odd sizes needs no
 ** formula. SPDX-License-Identifier: Apache-2.0
 */
@@ -14,6 +15,18 @@
 #include "capl/op.h"
 
 enum { GRAPH_ABSENT = -1, /* an optional input left out */ GRAPH_WIDTHS_MAX = 64 };
+
+typedef struct {
+  char name[CAPL_GRAPH_NAME_MAX];
+  capl_dtype dtype;
+  int ndim;
+  int64_t size[CAPL_MAX_NDIM]; /* [0]: the batch of the trace; the last: the first width */
+} graph_input;
+
+typedef struct {
+  char name[CAPL_GRAPH_NAME_MAX];
+  int value;
+} graph_output;
 
 typedef struct {
   capl_op_id op;
@@ -27,18 +40,21 @@ typedef struct {
 } graph_node;
 
 struct capl_graph {
-  capl_dtype input_dtype;
-  int input_ndim;
-  int64_t input_size[CAPL_MAX_NDIM]; /* [0]: the batch of the trace; the last: the first width */
-  int n_widths;                      /* 0: the last dimension is as traced */
-  int width[GRAPH_WIDTHS_MAX];       /* that it may have, ascending */
+  graph_input inputs[CAPL_GRAPH_PORTS_MAX];
+  int n_inputs;
+  graph_output outputs[CAPL_GRAPH_PORTS_MAX];
+  int n_outputs;
+  int n_widths;                /* 0: the last dimension is as traced */
+  int width[GRAPH_WIDTHS_MAX]; /* that the only input's last dimension may have, ascending */
   capl_named_tensor *weights;
   int n_weights;
   graph_node *nodes;
   int n_nodes;
   int n_values;
-  int output;
 };
+
+/* Whether it can name an input or output: an identifier of less than CAPL_GRAPH_NAME_MAX bytes. */
+CAPL_API bool graph_name_ok(const char *name);
 
 /* JSON text of everything but the weights' contents; caller frees. */
 CAPL_API capl_status graph_to_json(const capl_graph *graph, char **text);
@@ -51,9 +67,9 @@ CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_na
 CAPL_API capl_status graph_fold(capl_graph *graph);
 /* Weights that only 16-bit ops read are cast to low, once. */
 CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
-/* Sizes of the output for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong
+/* Sizes of output o for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong
 ** shapes. */
-CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int *ndim, int64_t *size);
+CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int o, int *ndim, int64_t *size);
 /* Attributes of a node as traced at the w-th width, factors of the batch not yet multiplied. */
 CAPL_API const capl_attr *graph_attrs(const graph_node *node, int w);
 /* Room for the attributes at n widths, the new ones being those of the first. ENOMEM. */

@@ -30,14 +30,17 @@ static void count_uses(folder *f)
       if (g->nodes[k].in[i] >= 0) f->uses[g->nodes[k].in[i]]++;
     for (int o = 0; o < capl_op_get(g->nodes[k].op)->n_out; o++) f->maker[g->nodes[k].out[o]] = k;
   }
-  f->uses[g->output]++;
+  for (int o = 0; o < g->n_outputs; o++) f->uses[g->outputs[o].value]++;
 }
+
+static capl_named_tensor *weight_at(const capl_graph *g, int value) { return &g->weights[value - g->n_inputs]; }
 
 /* The weight behind a value if it is one in f32 that only one node uses. */
 static capl_tensor *own_weight(const folder *f, int value)
 {
-  if (value < 1 || value > f->g->n_weights || f->uses[value] != 1) return NULL;
-  capl_tensor *t = f->g->weights[value - 1].tensor;
+  const capl_graph *g = f->g;
+  if (value < g->n_inputs || value >= g->n_inputs + g->n_weights || f->uses[value] != 1) return NULL;
+  capl_tensor *t = weight_at(g, value)->tensor;
   return t->dtype == CAPL_F32 ? t : NULL;
 }
 
@@ -86,7 +89,7 @@ static graph_node *product_before(const folder *f, const graph_node *norm)
 /* Values of the weight in row-major order; NULL without memory. Caller frees. */
 static double *values_of(const capl_graph *g, int value)
 {
-  const capl_tensor *t = g->weights[value - 1].tensor;
+  const capl_tensor *t = weight_at(g, value)->tensor;
   double *values = malloc(((size_t)capl_tensor_numel(t) + 1) * sizeof *values);
   if (values && capl_tensor_to_doubles(t, values) == CAPL_OK) return values;
   free(values);
@@ -95,7 +98,7 @@ static double *values_of(const capl_graph *g, int value)
 
 static capl_status replace_weight(capl_graph *g, int value, const double *values)
 {
-  capl_named_tensor *slot = &g->weights[value - 1];
+  capl_named_tensor *slot = weight_at(g, value);
   capl_tensor *old = slot->tensor, *fresh;
   CAPL_TRY(capl_tensor_from_doubles(old->device, old->dtype, old->ndim, old->size, values, &fresh));
   slot->tensor = fresh;
@@ -116,7 +119,7 @@ static void fold_numbers(double *w, int64_t outputs, int64_t each, double *const
 
 static capl_status fold_weights(capl_graph *g, const graph_node *product, const graph_node *norm)
 {
-  const capl_tensor *weight = g->weights[product->in[1] - 1].tensor;
+  const capl_tensor *weight = weight_at(g, product->in[1])->tensor;
   bool biased = product->n_in > 2 && product->in[2] != GRAPH_ABSENT;
   double eps = norm->attr[capl_attr_index(capl_op_get(norm->op), "eps")].f;
   double *w = values_of(g, product->in[1]), *p[5] = {NULL};
@@ -247,7 +250,8 @@ capl_status graph_lower(capl_graph *g, capl_dtype low)
   bool before = capl_grad_set_enabled(false);
   capl_status status = CAPL_OK;
   for (int k = 0; status == CAPL_OK && k < g->n_weights; k++)
-    if (g->weights[k].tensor->dtype == CAPL_F32 && only_low(g, 1 + k)) status = cast(&g->weights[k].tensor, low);
+    if (g->weights[k].tensor->dtype == CAPL_F32 && only_low(g, g->n_inputs + k))
+      status = cast(&g->weights[k].tensor, low);
   capl_grad_set_enabled(before);
   return status;
 }
@@ -259,34 +263,47 @@ static capl_status meta_like(capl_device *meta, const capl_tensor *t, capl_tenso
   return capl_tensor_new(meta, t->dtype, t->ndim, t->size, CAPL_AUTO, out);
 }
 
-static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, int *ndim, int64_t *size)
+static capl_status meta_input(capl_device *meta, const capl_graph *g, int i, int64_t batch, int w, capl_tensor **x)
+{
+  const graph_input *input = &g->inputs[i];
+  int64_t size[CAPL_MAX_NDIM];
+  memcpy(size, input->size, sizeof size);
+  size[0] = batch;
+  if (g->n_widths > 0) size[input->ndim - 1] = g->width[w];
+  return capl_tensor_new(meta, input->dtype, input->ndim, size, CAPL_AUTO, x);
+}
+
+/* shell: g with weights of no contents yet. y: every output. */
+static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, capl_tensor **y)
 {
   capl_device *meta;
-  int64_t in_size[CAPL_MAX_NDIM];
+  capl_named_tensor x[CAPL_GRAPH_PORTS_MAX] = {{NULL, NULL}};
   CAPL_TRY(capl_device_open("meta", &meta));
   for (; shell->n_weights < g->n_weights; shell->n_weights++)
     CAPL_TRY(meta_like(meta, g->weights[shell->n_weights].tensor, &shell->weights[shell->n_weights].tensor));
-  memcpy(in_size, g->input_size, sizeof in_size);
-  in_size[0] = batch;
-  if (g->n_widths > 0) in_size[g->input_ndim - 1] = g->width[w];
-  capl_tensor *x, *y;
-  CAPL_TRY(capl_tensor_new(meta, g->input_dtype, g->input_ndim, in_size, CAPL_AUTO, &x));
-  capl_status status = capl_graph_run(shell, x, &y);
-  capl_tensor_unref(x);
-  CAPL_TRY(status);
-  *ndim = y->ndim;
-  memcpy(size, y->size, sizeof y->size);
-  capl_tensor_unref(y);
-  return CAPL_OK;
+  capl_status status = CAPL_OK;
+  for (int i = 0; status == CAPL_OK && i < g->n_inputs; i++) {
+    x[i].name = shell->inputs[i].name;
+    status = meta_input(meta, g, i, batch, w, &x[i].tensor);
+  }
+  if (status == CAPL_OK) status = capl_graph_run_named(shell, x, g->n_inputs, y);
+  for (int i = 0; i < g->n_inputs; i++) capl_tensor_unref(x[i].tensor);
+  return status;
 }
 
-capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int *ndim, int64_t *size)
+capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int o, int *ndim, int64_t *size)
 {
+  capl_tensor *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
   capl_graph shell = *g;
   shell.n_weights = 0;
   shell.weights = calloc((size_t)g->n_weights + 1, sizeof *shell.weights);
   if (!shell.weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the shapes of a graph");
-  capl_status status = run_meta(&shell, g, batch, w, ndim, size);
+  capl_status status = run_meta(&shell, g, batch, w, y);
+  if (status == CAPL_OK) {
+    *ndim = y[o]->ndim;
+    memcpy(size, y[o]->size, sizeof y[o]->size);
+  }
+  for (int k = 0; k < g->n_outputs; k++) capl_tensor_unref(y[k]);
   capl_named_tensors_free(shell.weights, shell.n_weights);
   return status;
 }

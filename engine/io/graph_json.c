@@ -10,7 +10,12 @@
 #include "capl/capl.h"
 #include "io/graph.h"
 
-enum { VERSION = 1, WIDTHS_VERSION = 2 /* of graphs with several widths */, MOST_NODES = 100000 };
+enum {
+  VERSION = 1,
+  WIDTHS_VERSION = 2, /* of graphs with several widths */
+  NAMES_VERSION = 3,  /* of graphs whose inputs or outputs have names */
+  MOST_NODES = 100000
+};
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -88,25 +93,66 @@ static cJSON *node_json(const graph_node *node, int n_widths)
 }
 
 /* "N", 50, or [96, 128, 160] for the widths. */
-static cJSON *size_json(const capl_graph *g, int d)
+static cJSON *size_json(const capl_graph *g, const graph_input *input, int d)
 {
   if (d == 0) return cJSON_CreateString("N");
-  if (g->n_widths == 0 || d < g->input_ndim - 1) return cJSON_CreateNumber((double)g->input_size[d]);
+  if (g->n_widths == 0 || d < input->ndim - 1) return cJSON_CreateNumber((double)input->size[d]);
   return cJSON_CreateIntArray(g->width, g->n_widths);
+}
+
+static cJSON *input_json(const capl_graph *g, const graph_input *input)
+{
+  cJSON *item = cJSON_CreateObject();
+  if (*input->name) cJSON_AddStringToObject(item, "name", input->name);
+  cJSON *size = cJSON_AddArrayToObject(item, "size");
+  cJSON_AddStringToObject(item, "dtype", capl_dtype_name(input->dtype));
+  for (int d = 0; d < input->ndim; d++) cJSON_AddItemToArray(size, size_json(g, input, d));
+  return item;
+}
+
+/* "input": {…}, or "inputs": [{"name": …}, …] where they have names. */
+static void add_inputs(cJSON *root, const capl_graph *g)
+{
+  if (!*g->inputs[0].name) {
+    cJSON_AddItemToObject(root, "input", input_json(g, &g->inputs[0]));
+    return;
+  }
+  cJSON *list = cJSON_AddArrayToObject(root, "inputs");
+  for (int i = 0; i < g->n_inputs; i++) cJSON_AddItemToArray(list, input_json(g, &g->inputs[i]));
+}
+
+/* "output": 5, or "outputs": [{"name": …, "value": 5}, …] where they have names. */
+static void add_outputs(cJSON *root, const capl_graph *g)
+{
+  if (!*g->outputs[0].name) {
+    cJSON_AddNumberToObject(root, "output", g->outputs[0].value);
+    return;
+  }
+  cJSON *list = cJSON_AddArrayToObject(root, "outputs");
+  for (int o = 0; o < g->n_outputs; o++) {
+    cJSON *item = cJSON_CreateObject();
+    cJSON_AddStringToObject(item, "name", g->outputs[o].name);
+    cJSON_AddNumberToObject(item, "value", g->outputs[o].value);
+    cJSON_AddItemToArray(list, item);
+  }
+}
+
+static int version_of(const capl_graph *g)
+{
+  if (*g->inputs[0].name || *g->outputs[0].name) return NAMES_VERSION;
+  return g->n_widths ? WIDTHS_VERSION : VERSION;
 }
 
 capl_status graph_to_json(const capl_graph *g, char **text)
 {
   cJSON *root = cJSON_CreateObject();
-  cJSON_AddNumberToObject(root, "capl_graph", g->n_widths ? WIDTHS_VERSION : VERSION);
-  cJSON *input = cJSON_AddObjectToObject(root, "input"), *size = cJSON_AddArrayToObject(input, "size");
-  cJSON_AddStringToObject(input, "dtype", capl_dtype_name(g->input_dtype));
-  for (int d = 0; d < g->input_ndim; d++) cJSON_AddItemToArray(size, size_json(g, d));
+  cJSON_AddNumberToObject(root, "capl_graph", version_of(g));
+  add_inputs(root, g);
   cJSON *weights = cJSON_AddArrayToObject(root, "weights");
   for (int k = 0; k < g->n_weights; k++) cJSON_AddItemToArray(weights, cJSON_CreateString(g->weights[k].name));
   cJSON *nodes = cJSON_AddArrayToObject(root, "nodes");
   for (int k = 0; k < g->n_nodes; k++) cJSON_AddItemToArray(nodes, node_json(&g->nodes[k], g->n_widths));
-  cJSON_AddNumberToObject(root, "output", g->output);
+  add_outputs(root, g);
   *text = json_print(root, true);
   cJSON_Delete(root);
   return *text ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph's text");
@@ -279,24 +325,57 @@ static bool read_input_widths(const cJSON *list, capl_graph *g)
   if (n < 1 || n > GRAPH_WIDTHS_MAX) return false;
   for (; g->n_widths < n; g->width[g->n_widths++] = (int)width)
     if (!json_whole(cJSON_GetArrayItem(list, g->n_widths), (double)width + 1, 1 << 24, &width)) return false;
-  g->input_size[g->input_ndim - 1] = g->width[0];
+  g->inputs[0].size[g->inputs[0].ndim - 1] = g->width[0];
   return true;
 }
 
-static capl_status read_input(const char *path, const cJSON *root, capl_graph *g)
+/* The key name of an item, different from those of the others before it in list. */
+static bool read_name(const cJSON *item, const cJSON *list, char *name)
 {
-  const cJSON *input = cJSON_GetObjectItemCaseSensitive(root, "input");
+  const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "name"));
+  if (!graph_name_ok(text)) return false;
+  for (const cJSON *other = list->child; other != item; other = other->next)
+    if (strcmp(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(other, "name")), text) == 0) return false;
+  strcpy(name, text);
+  return true;
+}
+
+/* Items of a list of inputs or outputs, 0 = it is none. */
+static int count_ports(const cJSON *list)
+{
+  int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0;
+  return n <= CAPL_GRAPH_PORTS_MAX ? n : 0;
+}
+
+/* several: it is one of those, which have no widths. */
+static capl_status read_input(const char *path, const cJSON *input, bool several, capl_graph *g)
+{
+  graph_input *x = &g->inputs[g->n_inputs++];
   const cJSON *size = cJSON_GetObjectItemCaseSensitive(input, "size");
   const cJSON *dtype = cJSON_GetObjectItemCaseSensitive(input, "dtype");
   int n = cJSON_GetArraySize(size);
   if (!cJSON_IsArray(size) || n < 1 || n > CAPL_MAX_NDIM || !cJSON_IsString(dtype)) return bad(path, "it has no input");
-  if (capl_dtype_parse(dtype->valuestring, &g->input_dtype) != CAPL_OK) return bad_attr(path);
-  g->input_ndim = n;
+  if (capl_dtype_parse(dtype->valuestring, &x->dtype) != CAPL_OK) return bad_attr(path);
+  x->ndim = n;
   for (int d = 1; d < n; d++) {
     const cJSON *item = cJSON_GetArrayItem(size, d);
-    bool list = d == n - 1 && cJSON_IsArray(item);
-    if (list ? !read_input_widths(item, g) : !json_whole(item, 0, 1 << 24, &g->input_size[d]))
+    bool list = d == n - 1 && !several && cJSON_IsArray(item);
+    if (list ? !read_input_widths(item, g) : !json_whole(item, 0, 1 << 24, &x->size[d]))
       return bad(path, "its input size is no size");
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_inputs(const char *path, const cJSON *root, capl_graph *g)
+{
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "inputs"), *item;
+  int n = count_ports(list);
+  if (!list) return read_input(path, cJSON_GetObjectItemCaseSensitive(root, "input"), false, g);
+  if (n == 0) return bad(path, "it has no inputs, or too many");
+  cJSON_ArrayForEach(item, list)
+  {
+    if (!read_name(item, list, g->inputs[g->n_inputs].name)) return bad(path, "the name of an input is no name");
+    CAPL_TRY(read_input(path, item, n > 1, g));
   }
   return CAPL_OK;
 }
@@ -349,18 +428,40 @@ static capl_status take_weights(const char *path, const cJSON *root, capl_named_
   return status;
 }
 
+static capl_status read_output(const char *path, const cJSON *item, capl_graph *g, const bool *defined)
+{
+  int64_t value = 0;
+  if (!json_whole(item, 0, g->n_values - 1, &value) || !defined[value])
+    return bad(path, "its output is made by no node");
+  g->outputs[g->n_outputs++].value = (int)value;
+  return CAPL_OK;
+}
+
+static capl_status read_outputs(const char *path, const cJSON *root, capl_graph *g, const bool *defined)
+{
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "outputs"), *item;
+  if (!list) return read_output(path, cJSON_GetObjectItemCaseSensitive(root, "output"), g, defined);
+  if (count_ports(list) == 0) return bad(path, "it has no outputs, or too many");
+  cJSON_ArrayForEach(item, list)
+  {
+    if (!read_name(item, list, g->outputs[g->n_outputs].name)) return bad(path, "the name of an output is no name");
+    CAPL_TRY(read_output(path, cJSON_GetObjectItemCaseSensitive(item, "value"), g, defined));
+  }
+  return CAPL_OK;
+}
+
 static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g)
 {
   const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(root, "nodes"), *item;
   int count = cJSON_GetArraySize(nodes);
   if (!cJSON_IsArray(nodes) || count < 1 || count > MOST_NODES) return bad(path, "it has no nodes");
-  g->n_values = 1 + g->n_weights;
+  g->n_values = g->n_inputs + g->n_weights;
   cJSON_ArrayForEach(item, nodes) g->n_values += cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(item, "out"));
   g->nodes = calloc((size_t)count, sizeof *g->nodes);
   bool *defined = calloc((size_t)g->n_values, sizeof *defined);
   capl_status status = CAPL_OK;
   if (!g->nodes || !defined) status = CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph of %s", path);
-  for (int v = 0; defined && v <= g->n_weights; v++) defined[v] = true;
+  for (int v = 0; defined && v < g->n_inputs + g->n_weights; v++) defined[v] = true;
   if (status == CAPL_OK) {
     cJSON_ArrayForEach(item, nodes)
     {
@@ -371,11 +472,7 @@ static capl_status read_nodes(const char *path, const cJSON *root, capl_graph *g
       break;
     }
   }
-  int64_t output = 0;
-  if (status == CAPL_OK &&
-      (!json_whole(cJSON_GetObjectItemCaseSensitive(root, "output"), 0, g->n_values - 1, &output) || !defined[output]))
-    status = bad(path, "its output is made by no node");
-  if (status == CAPL_OK) g->output = (int)output;
+  if (status == CAPL_OK) status = read_outputs(path, root, g, defined);
   free(defined);
   return status;
 }
@@ -384,10 +481,11 @@ static capl_status read_graph(const char *path, const cJSON *root, capl_named_te
 {
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(root, "capl_graph");
   if (!cJSON_IsNumber(version)) return bad(path, "it is no JSON object with the key capl_graph");
-  if (version->valuedouble != VERSION && version->valuedouble != WIDTHS_VERSION)
-    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g; capl %s reads versions %d and %d", path,
-                     version->valuedouble, capl_version(), VERSION, WIDTHS_VERSION);
-  CAPL_TRY(read_input(path, root, g));
+  if (version->valuedouble < VERSION || version->valuedouble > NAMES_VERSION
+      || version->valuedouble != floor(version->valuedouble))
+    return CAPL_FAIL(CAPL_EFORMAT, "%s is a graph of version %g; capl %s reads versions %d to %d", path,
+                     version->valuedouble, capl_version(), VERSION, NAMES_VERSION);
+  CAPL_TRY(read_inputs(path, root, g));
   CAPL_TRY(take_weights(path, root, list, n, g));
   return read_nodes(path, root, g);
 }

@@ -86,9 +86,37 @@ static capl_status merge_node(graph_node *a, const graph_node *b, int64_t batch_
   return CAPL_OK;
 }
 
+/* The names of one list of inputs or outputs, as "points, text". */
+static const char *join_names(const capl_graph *g, bool outputs, char *buf, size_t room)
+{
+  size_t n = 0;
+  *buf = '\0';
+  for (int i = 0; i < (outputs ? g->n_outputs : g->n_inputs) && n < room; i++)
+    n += (size_t)snprintf(buf + n, room - n, "%s%s", i ? ", " : "", outputs ? g->outputs[i].name : g->inputs[i].name);
+  return *buf ? buf : "one without a name";
+}
+
+static capl_status check_ports(const capl_graph *a, const capl_graph *b, const char *what)
+{
+  char one[512], other[512];
+  for (int outputs = 0; outputs < 2; outputs++) {
+    join_names(a, outputs, one, sizeof one);
+    join_names(b, outputs, other, sizeof other);
+    if ((outputs ? a->n_outputs == b->n_outputs : a->n_inputs == b->n_inputs) && strcmp(one, other) == 0) continue;
+    return CAPL_FAIL(CAPL_EVALUE, "the model has other %s for another %s (%s, then %s)", outputs ? "outputs" : "inputs",
+                     what, one, other);
+  }
+  for (int o = 0; o < a->n_outputs; o++)
+    if (a->outputs[o].value != b->outputs[o].value)
+      return CAPL_FAIL(CAPL_EVALUE, "the model takes its output %s from another op for another %s", a->outputs[o].name,
+                       what);
+  return CAPL_OK;
+}
+
 capl_status capl_graph_merge_batch(capl_graph *a, const capl_graph *b)
 {
-  int64_t batch_a = a->input_size[0], batch_b = b->input_size[0];
+  int64_t batch_a = a->inputs[0].size[0], batch_b = b->inputs[0].size[0];
+  CAPL_TRY(check_ports(a, b, "batch size"));
   if (a->n_nodes != b->n_nodes || a->n_values != b->n_values || batch_a == batch_b || batch_a < 1 || batch_b < 1)
     return CAPL_FAIL(CAPL_EVALUE, "the model makes %d op calls for a batch of %lld and %d for one of %lld",
                      a->n_nodes, (long long)batch_a, b->n_nodes, (long long)batch_b);
@@ -146,7 +174,7 @@ static capl_status merge_node_width(capl_graph *g, graph_node *a, const graph_no
   capl_attr attr[CAPL_MAX_ATTR];
   bool same;
   CAPL_TRY(check_calls(a, b, "width"));
-  CAPL_TRY(attrs_at_width(a, b, g->input_size[0], attr, &same));
+  CAPL_TRY(attrs_at_width(a, b, g->inputs[0].size[0], attr, &same));
   if (same && !a->by_width) return CAPL_OK;
   CAPL_TRY(graph_node_widths(a, g->n_widths, g->n_widths + 1));
   memcpy(a->by_width + (size_t)g->n_widths * CAPL_MAX_ATTR, attr, sizeof attr);
@@ -155,16 +183,20 @@ static capl_status merge_node_width(capl_graph *g, graph_node *a, const graph_no
 
 capl_status capl_graph_merge_width(capl_graph *a, const capl_graph *b)
 {
-  int last = a->input_ndim - 1;
-  if (a->n_nodes != b->n_nodes || a->n_values != b->n_values || a->input_ndim != b->input_ndim || last < 1)
+  const graph_input *x = &a->inputs[0], *y = &b->inputs[0];
+  int last = x->ndim - 1;
+  CAPL_TRY(check_ports(a, b, "width"));
+  if (a->n_inputs > 1)
+    return CAPL_FAIL(CAPL_EVALUE, "a graph of %d inputs has one width; several are for one input alone", a->n_inputs);
+  if (a->n_nodes != b->n_nodes || a->n_values != b->n_values || x->ndim != y->ndim || last < 1)
     return CAPL_FAIL(CAPL_EVALUE, "the model makes %d op calls at a width of %lld and %d at %lld", a->n_nodes,
-                     (long long)a->input_size[last], b->n_nodes, (long long)b->input_size[last]);
-  if (a->n_widths == 0) a->width[a->n_widths++] = (int)a->input_size[last];
-  if (a->n_widths == GRAPH_WIDTHS_MAX || b->input_size[last] <= a->width[a->n_widths - 1])
+                     (long long)x->size[last], b->n_nodes, (long long)y->size[last]);
+  if (a->n_widths == 0) a->width[a->n_widths++] = (int)x->size[last];
+  if (a->n_widths == GRAPH_WIDTHS_MAX || y->size[last] <= a->width[a->n_widths - 1])
     return CAPL_FAIL(CAPL_EVALUE, "widths of a graph ascend, and there are %d at most; %lld is none after %d",
-                     GRAPH_WIDTHS_MAX, (long long)b->input_size[last], a->width[a->n_widths - 1]);
+                     GRAPH_WIDTHS_MAX, (long long)y->size[last], a->width[a->n_widths - 1]);
   CAPL_TRY(check_constants(a, b, "width"));
   for (int k = 0; k < a->n_nodes; k++) CAPL_TRY(merge_node_width(a, &a->nodes[k], &b->nodes[k]));
-  a->width[a->n_widths++] = (int)b->input_size[last];
+  a->width[a->n_widths++] = (int)y->size[last];
   return CAPL_OK;
 }

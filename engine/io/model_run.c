@@ -70,7 +70,7 @@ static const char *describe_widths(const int *widths, int n, int one, char *buf,
 /* A graph of one width says it as its size, also where meta.json lists it. */
 static bool same_widths(const capl_graph *g, const model_meta *meta)
 {
-  if (g->n_widths == 0 && meta->n_widths <= 1) return g->input_size[3] == meta->width;
+  if (g->n_widths == 0 && meta->n_widths <= 1) return g->inputs[0].size[3] == meta->width;
   if (g->n_widths != meta->n_widths) return false;
   return memcmp(g->width, meta->widths, (size_t)meta->n_widths * sizeof *g->width) == 0;
 }
@@ -79,17 +79,19 @@ static capl_status check_input(const capl_model *m)
 {
   const model_meta *meta = &m->meta;
   const capl_graph *g = m->graph;
-  const int64_t *size = g->input_size;
-  if (g->input_ndim == 4 && g->input_dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height
+  const graph_input *input = &g->inputs[0];
+  const int64_t *size = input->size;
+  if (g->n_inputs > 1 || g->n_outputs > 1) return mismatch(m, "the graph has several inputs or outputs");
+  if (input->ndim == 4 && input->dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height
       && same_widths(g, meta))
     return CAPL_OK;
   char text[1024], shape[128], ours[256], theirs[256];
-  int n = g->input_ndim > 1 ? g->input_ndim - 2 : 0;
+  int n = input->ndim > 1 ? input->ndim - 2 : 0;
   capl_shape_describe(n, size + 1, shape, sizeof shape);
   shape[strlen(shape) - 1] = '\0';
   snprintf(text, sizeof text, "the graph takes (N,%s%s%s) %s, meta.json describes images (N,%d,%d,%s) f32", shape + 1,
            n ? "," : "", describe_widths(g->width, g->n_widths, (int)size[n + 1], theirs, sizeof theirs),
-           capl_dtype_name(g->input_dtype), meta->channels, meta->height,
+           capl_dtype_name(input->dtype), meta->channels, meta->height,
            describe_widths(meta->widths, meta->n_widths, meta->width, ours, sizeof ours));
   return mismatch(m, text);
 }
@@ -113,7 +115,7 @@ static capl_status check_output(capl_model *m, int w)
 {
   int ndim;
   int64_t size[CAPL_MAX_NDIM], numbers = 1;
-  if (graph_shape(m->graph, 3, w, &ndim, size) != CAPL_OK) {
+  if (graph_shape(m->graph, 3, w, 0, &ndim, size) != CAPL_OK) {
     capl_error e = *capl_error_last();
     return mismatch(m, e.message);
   }

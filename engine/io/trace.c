@@ -90,22 +90,30 @@ static int maker_of(const capl_tensor *t, int before, int *output)
 
 typedef struct {
   capl_graph *graph;
-  capl_tensor *input;
-  const capl_named_tensor *named;
-  int n_named, weight_room;
+  const capl_traced *traced;
+  int weight_room;
   bool *needed; /* per call */
 } builder;
 
-/* Marks the calls that lead to t. Calls are in order, so one sweep backwards suffices. */
-static void mark_needed(builder *b, const capl_tensor *output)
+/* Number of the input that t is, -1 = none. */
+static int input_of(const builder *b, const capl_tensor *t)
 {
-  int o, root = maker_of(output, (int)trace.count, &o);
-  if (root >= 0) b->needed[root] = true;
+  for (int i = 0; i < b->traced->n_inputs; i++)
+    if (b->traced->inputs[i].tensor == t) return i;
+  return -1;
+}
+
+/* Marks the calls that lead to the outputs. Calls are in order, so one sweep backwards suffices. */
+static void mark_needed(builder *b)
+{
+  int o;
+  for (int k = 0; k < b->traced->n_outputs; k++)
+    b->needed[maker_of(b->traced->outputs[k].tensor, (int)trace.count, &o)] = true;
   for (int k = (int)trace.count - 1; k >= 0; k--) {
     if (!b->needed[k]) continue;
     for (int i = 0; i < trace.calls[k].n_in; i++) {
       const capl_tensor *t = trace.calls[k].in[i];
-      int from = t && t != b->input ? maker_of(t, k, &o) : -1;
+      int from = t && input_of(b, t) < 0 ? maker_of(t, k, &o) : -1;
       if (from >= 0) b->needed[from] = true;
     }
   }
@@ -113,8 +121,8 @@ static void mark_needed(builder *b, const capl_tensor *output)
 
 static const char *name_of(const builder *b, const capl_tensor *t)
 {
-  for (int k = 0; k < b->n_named; k++)
-    if (same_values(b->named[k].tensor, t)) return b->named[k].name;
+  for (int k = 0; k < b->traced->n_weights; k++)
+    if (same_values(b->traced->weights[k].tensor, t)) return b->traced->weights[k].name;
   return NULL;
 }
 
@@ -123,7 +131,7 @@ static capl_status weight_value(builder *b, capl_tensor *t, int *value)
 {
   capl_graph *g = b->graph;
   for (int k = 0; k < g->n_weights; k++)
-    if (same_values(g->weights[k].tensor, t)) return *value = 1 + k, CAPL_OK;
+    if (same_values(g->weights[k].tensor, t)) return *value = g->n_inputs + k, CAPL_OK;
   if (g->n_weights == b->weight_room) {
     int room = b->weight_room ? 2 * b->weight_room : 64;
     capl_named_tensor *list = realloc(g->weights, (size_t)room * sizeof *list);
@@ -137,7 +145,7 @@ static capl_status weight_value(builder *b, capl_tensor *t, int *value)
   char *copy = strdup(name ? name : constant);
   if (!copy) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the graph's weights");
   g->weights[g->n_weights++] = (capl_named_tensor){copy, capl_tensor_ref(t)};
-  *value = g->n_weights;
+  *value = g->n_inputs + g->n_weights - 1;
   return CAPL_OK;
 }
 
@@ -149,7 +157,7 @@ static capl_status collect_weights(builder *b)
     for (int i = 0; i < trace.calls[k].n_in; i++) {
       capl_tensor *t = trace.calls[k].in[i];
       int o, value;
-      if (!t || t == b->input || maker_of(t, k, &o) >= 0) continue;
+      if (!t || input_of(b, t) >= 0 || maker_of(t, k, &o) >= 0) continue;
       CAPL_TRY(weight_value(b, t, &value));
     }
   }
@@ -167,9 +175,9 @@ static capl_status add_node(builder *b, int k, int *first_value)
   g->n_nodes++;
   memcpy(node->attr, c->attr, sizeof node->attr);
   for (int i = 0; i < c->n_in; i++) {
-    int o = 0, from = c->in[i] ? maker_of(c->in[i], k, &o) : -1;
+    int o = 0, from = c->in[i] ? maker_of(c->in[i], k, &o) : -1, input = input_of(b, c->in[i]);
     if (!c->in[i]) node->in[i] = GRAPH_ABSENT;
-    else if (c->in[i] == b->input) node->in[i] = 0;
+    else if (input >= 0) node->in[i] = input;
     else if (from >= 0) node->in[i] = first_value[from] + o;
     else CAPL_TRY(weight_value(b, c->in[i], &node->in[i]));
   }
@@ -178,48 +186,131 @@ static capl_status add_node(builder *b, int k, int *first_value)
   return CAPL_OK;
 }
 
-static capl_status build(builder *b, capl_tensor *output, int *first_value)
+static capl_status build(builder *b, int *first_value)
 {
   capl_graph *g = b->graph;
-  int o = 0, root = maker_of(output, (int)trace.count, &o);
-  if (root < 0) return CAPL_FAIL(CAPL_EVALUE, "the model's output was not made by any op: nothing to record");
-  mark_needed(b, output);
+  mark_needed(b);
   CAPL_TRY(collect_weights(b));
-  g->n_values = 1 + g->n_weights;
+  g->n_values = g->n_inputs + g->n_weights;
   for (int k = 0; k < (int)trace.count; k++)
     if (b->needed[k]) CAPL_TRY(add_node(b, k, first_value));
-  g->output = first_value[root] + o;
+  for (int i = 0; i < g->n_outputs; i++) {
+    int o = 0, root = maker_of(b->traced->outputs[i].tensor, (int)trace.count, &o);
+    g->outputs[i].value = first_value[root] + o;
+  }
   return CAPL_OK;
 }
 
-static void describe_input(capl_graph *g, const capl_tensor *input)
+/* ---- inputs and outputs ------------------------------------------------------------------------ */
+
+/* One of n names of what ("input", "output"), the others being list. */
+static capl_status check_name(const char *what, const capl_named_tensor *list, int n, int at)
 {
-  g->input_dtype = input->dtype;
-  g->input_ndim = input->ndim;
-  memcpy(g->input_size, input->size, sizeof g->input_size);
+  const char *name = list[at].name;
+  if (n == 1 && (!name || !*name)) return CAPL_OK;
+  if (!graph_name_ok(name)) {
+    CAPL_FAIL(CAPL_EVALUE, "'%.80s' is no name for an %s of a model", name ? name : "", what);
+    capl_error_hint("a name has letters, digits and _, begins with no digit, and is at most %d bytes long",
+                    CAPL_GRAPH_NAME_MAX - 1);
+    return CAPL_EVALUE;
+  }
+  for (int k = 0; k < at; k++)
+    if (strcmp(list[k].name, name) == 0)
+      return CAPL_FAIL(CAPL_EVALUE, "two %ss of the model are named '%s'", what, name);
+  return CAPL_OK;
+}
+
+static capl_status check_names(const char *what, const capl_named_tensor *list, int n)
+{
+  if (n < 1 || n > CAPL_GRAPH_PORTS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "the model has %d %ss; 1 to %d can be recorded", n, what, CAPL_GRAPH_PORTS_MAX);
+  for (int k = 0; k < n; k++) CAPL_TRY(check_name(what, list, n, k));
+  return CAPL_OK;
+}
+
+static capl_status take_inputs(const capl_traced *t, capl_graph *g)
+{
+  CAPL_TRY(check_names("input", t->inputs, t->n_inputs));
+  for (int k = 0; k < t->n_inputs; k++) {
+    const capl_tensor *x = t->inputs[k].tensor;
+    const char *name = t->inputs[k].name ? t->inputs[k].name : "";
+    graph_input *input = &g->inputs[g->n_inputs++];
+    if (x->ndim < 1 || x->size[0] != t->inputs[0].tensor->size[0])
+      return CAPL_FAIL(CAPL_EVALUE, "the first dim of every input is the batch; '%s' has no such dim, or another batch",
+                       name);
+    *input = (graph_input){.dtype = x->dtype, .ndim = x->ndim};
+    snprintf(input->name, sizeof input->name, "%s", name);
+    memcpy(input->size, x->size, sizeof input->size);
+  }
+  return CAPL_OK;
+}
+
+static capl_status take_outputs(const capl_traced *t, capl_graph *g)
+{
+  CAPL_TRY(check_names("output", t->outputs, t->n_outputs));
+  for (int k = 0; k < t->n_outputs; k++) {
+    int o;
+    const char *name = t->outputs[k].name ? t->outputs[k].name : "";
+    if (maker_of(t->outputs[k].tensor, (int)trace.count, &o) < 0)
+      return CAPL_FAIL(CAPL_EVALUE, "the model's output%s%s was not made by any op: nothing to record",
+                       *name ? " " : "", name);
+    snprintf(g->outputs[g->n_outputs++].name, sizeof g->outputs->name, "%s", name);
+  }
+  return CAPL_OK;
+}
+
+static int port_order(const void *a, const void *b)
+{
+  return strcmp(((const capl_named_tensor *)a)->name, ((const capl_named_tensor *)b)->name);
+}
+
+/* list in the order of its names, in room. */
+static const capl_named_tensor *sorted(const capl_named_tensor *list, int n, capl_named_tensor *room)
+{
+  if (n <= 1 || n > CAPL_GRAPH_PORTS_MAX) return list;
+  for (int k = 0; k < n; k++) {
+    if (!list[k].name) return list; /* refused by check_names */
+    room[k] = list[k];
+  }
+  qsort(room, (size_t)n, sizeof *room, port_order);
+  return room;
+}
+
+static capl_status make_graph(const capl_traced *traced, capl_graph *g)
+{
+  builder b = {.graph = g, .traced = traced, .needed = calloc(trace.count + 1, sizeof *b.needed)};
+  int *first_value = calloc(trace.count + 1, sizeof *first_value);
+  g->nodes = calloc(trace.count + 1, sizeof *g->nodes);
+  capl_status status = CAPL_OK;
+  if (trace.failed || !g->nodes || !b.needed || !first_value)
+    status = CAPL_FAIL(CAPL_ENOMEM, "no memory to trace %zu op calls", trace.count);
+  if (status == CAPL_OK) status = take_inputs(traced, g);
+  if (status == CAPL_OK) status = take_outputs(traced, g);
+  if (status == CAPL_OK) status = build(&b, first_value);
+  free(b.needed);
+  free(first_value);
+  return status;
+}
+
+capl_status capl_trace_end_named(const capl_traced *traced, capl_graph **out)
+{
+  capl_named_tensor inputs[CAPL_GRAPH_PORTS_MAX], outputs[CAPL_GRAPH_PORTS_MAX];
+  capl_traced t = *traced;
+  if (!trace.active) return CAPL_FAIL(CAPL_ESTATE, "no trace is running");
+  capl_observe_set(NULL, NULL);
+  t.inputs = sorted(t.inputs, t.n_inputs, inputs);
+  t.outputs = sorted(t.outputs, t.n_outputs, outputs);
+  capl_graph *g = calloc(1, sizeof *g);
+  capl_status status = g ? make_graph(&t, g) : CAPL_FAIL(CAPL_ENOMEM, "no memory to trace %zu op calls", trace.count);
+  capl_trace_cancel();
+  if (status == CAPL_OK) *out = g;
+  else capl_graph_free(g);
+  return status;
 }
 
 capl_status capl_trace_end(capl_tensor *input, capl_tensor *output, const capl_named_tensor *named, int n,
                            capl_graph **out)
 {
-  if (!trace.active) return CAPL_FAIL(CAPL_ESTATE, "no trace is running");
-  capl_observe_set(NULL, NULL);
-  builder b = {.input = input, .named = named, .n_named = n};
-  b.graph = calloc(1, sizeof *b.graph);
-  b.needed = calloc(trace.count + 1, sizeof *b.needed);
-  int *first_value = calloc(trace.count + 1, sizeof *first_value);
-  capl_status status = CAPL_OK;
-  if (b.graph) b.graph->nodes = calloc(trace.count + 1, sizeof *b.graph->nodes);
-  if (trace.failed || !b.graph || !b.graph->nodes || !b.needed || !first_value)
-    status = CAPL_FAIL(CAPL_ENOMEM, "no memory to trace %zu op calls", trace.count);
-  if (status == CAPL_OK) {
-    describe_input(b.graph, input);
-    status = build(&b, output, first_value);
-  }
-  free(b.needed);
-  free(first_value);
-  capl_trace_cancel();
-  if (status == CAPL_OK) *out = b.graph;
-  else capl_graph_free(b.graph);
-  return status;
+  capl_named_tensor x = {NULL, input}, y = {NULL, output};
+  return capl_trace_end_named(&(capl_traced){&x, 1, &y, 1, named, n}, out);
 }

@@ -38,20 +38,44 @@ typedef struct capl_graph capl_graph;
 
 /* Starts noting every op call of this thread. One trace at a time; ESTATE otherwise. */
 CAPL_API capl_status capl_trace_begin(void);
-/* Ends it: the calls that lead from input to output become a graph. Tensors that no call made must be
-** in named (parameters, buffers) or become constants of the graph. input: first dim is the batch. */
+/* Ends it: the calls that lead from inputs to outputs become a graph. Tensors that no call made must be
+** in weights (parameters, buffers) or become constants of the graph. Inputs and outputs are 1 to CAPL_GRAPH_PORTS_MAX,
+** their names identifiers that differ; one alone may have none (NULL). The first dim of every input is the batch.
+** EVALUE: a wrong name, or an output that no call made. */
+enum { CAPL_GRAPH_PORTS_MAX = 16, CAPL_GRAPH_NAME_MAX = 64 /* bytes with the zero */ };
+typedef struct {
+  const capl_named_tensor *inputs;
+  int n_inputs;
+  const capl_named_tensor *outputs;
+  int n_outputs;
+  const capl_named_tensor *weights;
+  int n_weights;
+} capl_traced;
+CAPL_API capl_status capl_trace_end_named(const capl_traced *traced, capl_graph **out);
+/* The same for one input and one output without names. */
 CAPL_API capl_status capl_trace_end(capl_tensor *input, capl_tensor *output, const capl_named_tensor *named, int n,
                                     capl_graph **out);
 CAPL_API void capl_trace_cancel(void);
 /* Merges two traces of the same model, made with different batch sizes: attributes that differ become
-** multiples of the batch. EVALUE names the op whose attributes do not scale. a keeps the result. */
+** multiples of the batch. EVALUE names the op whose attributes do not scale, or inputs or outputs that one of the
+** traces lacks. a keeps the result. */
 CAPL_API capl_status capl_graph_merge_batch(capl_graph *a, const capl_graph *b);
 /* After that: a, traced at one width or several, learns what b, of the same batch and a greater width (last dimension),
-** does. EVALUE: other ops or constants at another width; not ascending. */
+** does. EVALUE: other ops or constants at another width; not ascending; several inputs. */
 CAPL_API capl_status capl_graph_merge_width(capl_graph *a, const capl_graph *b);
 CAPL_API void capl_graph_free(capl_graph *graph); /* NULL-safe */
 
-/* Runs the graph on input (N as wanted, one of its widths, other sizes as traced, else ESHAPE). *out: new tensor. */
+/* Names of its inputs and outputs, 0 <= i < their number, sorted; "" where the only one has none. */
+CAPL_API int capl_graph_inputs(const capl_graph *graph);
+CAPL_API const char *capl_graph_input_name(const capl_graph *graph, int i);
+CAPL_API int capl_graph_outputs(const capl_graph *graph);
+CAPL_API const char *capl_graph_output_name(const capl_graph *graph, int i);
+
+/* Runs the graph on its n inputs, given in any order (N as wanted, one of its widths, other sizes as traced, else
+** ESHAPE; EVALUE for one that is missing or unknown). out: a new tensor for each output, in the graph's order. */
+CAPL_API capl_status capl_graph_run_named(const capl_graph *graph, const capl_named_tensor *inputs, int n,
+                                          capl_tensor **out);
+/* The same for a graph of one input and one output, whatever their names. */
 CAPL_API capl_status capl_graph_run(const capl_graph *graph, capl_tensor *input, capl_tensor **out);
 
 /* A few images and the model's output for them: whoever loads the model can see whether it still says the same. */

@@ -64,7 +64,7 @@ KINDS = {
     "weights_missing": lambda: os.remove(path("weights.safetensors")),
     "weights_folder": lambda: (os.remove(path("weights.safetensors")), os.mkdir(path("weights.safetensors"))),
     "graph_cut": lambda: change_bytes("graph.json", lambda b: b[:300]),
-    "graph_version": lambda: change_json("graph.json", lambda g: g.update(capl_graph=3)),
+    "graph_version": lambda: change_json("graph.json", lambda g: g.update(capl_graph=4)),
     "graph_op": lambda: change_json("graph.json", lambda g: g["nodes"][0].update(op="conv4d")),
     "graph_value": lambda: change_json("graph.json", lambda g: g["nodes"][0].update({"in": [14, 1, 2]})),
     "graph_attr": lambda: change_json("graph.json", lambda g: g["nodes"][0]["attrs"].update(stride=[0, 2])),

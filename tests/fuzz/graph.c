@@ -13,12 +13,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   capl_status status = capl_model_load(folder, fuzz_device(), &graph, &meta);
   fuzz_status(status);
   if (status != CAPL_OK) return 0;
-  capl_tensor *x, *y = NULL;
+  capl_tensor *x, *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
+  capl_named_tensor in[CAPL_GRAPH_PORTS_MAX];
   FUZZ_CHECK(capl_tensor_new(fuzz_device(), CAPL_F32, 4, (int64_t[]){3, 1, 2, 4}, CAPL_AUTO, &x) == CAPL_OK);
   FUZZ_CHECK(capl_tensor_fill(x, 0.5) == CAPL_OK);
-  status = capl_graph_run(graph, x, &y);
+  int n = capl_graph_inputs(graph);
+  for (int i = 0; i < n; i++) in[i] = (capl_named_tensor){(char *)capl_graph_input_name(graph, i), x};
+  status = capl_graph_run_named(graph, in, n, y);
   fuzz_status(status);
-  if (status == CAPL_OK) capl_tensor_unref(y);
+  for (int k = 0; k < capl_graph_outputs(graph); k++) capl_tensor_unref(y[k]);
   capl_tensor_unref(x);
   capl_graph_free(graph);
   free(meta);

@@ -70,6 +70,12 @@ def graph(nodes, output):
     return json.dumps(text)
 
 
+def named_graph(inputs, nodes, outputs):
+    ports = [{"name": name, "size": ["N", 1, 2, 4], "dtype": "f32"} for name in inputs]
+    ends = [{"name": name, "value": value} for name, value in outputs.items()]
+    return json.dumps({"capl_graph": 3, "inputs": ports, "weights": ["w", "b"], "nodes": nodes, "outputs": ends})
+
+
 def node(op, ins, outs, **attrs):
     return {"op": op, "in": ins, "out": outs, "attrs": attrs}
 
@@ -87,6 +93,7 @@ def models():
                                 node("concat", [4, 4], [5], dim=3), node("contiguous", [5], [6]),
                                 node("reshape", [6], [7], size=[rows, 8]), node("cast", [7], [8], dtype="bf16")], 8))
     put("graph", "reduce", graph([node("sum", [0], [3], dims=[2], keepdim=True), node("argmax", [3], [4], dim=3)], 4))
+    put("graph", "names", named_graph(["image", "level"], [node("add", [0, 1], [4]), node("relu", [4], [5])], {"a": 5, "b": 4}))
     put("json", "object", '{"a": [1, -2.5e3, true, {}], "b": "x\\"\\n\\u00e9\\ud83d\\ude00", "c": {"d": false}}')
     put("json", "odd", '{"a": 1, "a": [01, 1e999, null, "\\u0000"]} {}')
     put("meta", "mean_std", json.dumps({

@@ -121,7 +121,7 @@ static void shapes_are_known_without_arithmetic(void **state)
   int64_t size[CAPL_MAX_NDIM];
   assert_ok(capl_device_open("ref", &device));
   capl_graph *g = tiny_graph(device);
-  assert_ok(graph_shape(g, 7, 0, &ndim, size));
+  assert_ok(graph_shape(g, 7, 0, 0, &ndim, size));
   assert_int_equal(ndim, 2);
   assert_int_equal(size[0], 7);
   assert_int_equal(size[1], TINY_LENGTH * TINY_CLASSES);

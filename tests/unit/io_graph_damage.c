@@ -55,10 +55,12 @@ static void then(capl_tensor **x, capl_op_id id, const char *attrs, capl_tensor 
 }
 
 enum { CONV, SCALE, SHIFT, MEAN, VAR, HEAD, WEIGHTS };
+enum { CLASS, SUM, OUTPUTS };
 
-/* x (N,2,8,8) -> one class per row. Takes the reference to x. */
-static capl_tensor *forward(capl_tensor *x, capl_tensor *const *w)
+/* x (N,2,8,8) -> one class per row, and the sums of x plus more (N). */
+static void forward(capl_tensor *const *input, capl_tensor *const *w, capl_tensor **out)
 {
+  capl_tensor *x = capl_tensor_ref(input[0]);
   char text[64];
   long long batch = x->size[0];
   then(&x, CAPL_OP_conv2d, "padding=1", &w[CONV], 1);
@@ -84,7 +86,17 @@ static capl_tensor *forward(capl_tensor *x, capl_tensor *const *w)
   then(&x, CAPL_OP_affine, "scale=2", NULL, 0);
   then(&x, CAPL_OP_softmax, "dim=1", NULL, 0);
   then(&x, CAPL_OP_argmax, "dim=1", NULL, 0);
-  return x;
+  out[CLASS] = x;
+  out[SUM] = capl_tensor_ref(input[0]);
+  then(&out[SUM], CAPL_OP_sum, "dims=1,2,3", NULL, 0);
+  then(&out[SUM], CAPL_OP_add, NULL, &input[1], 1);
+}
+
+/* image (N,2,8,8) and more (N). */
+static void inputs(int64_t batch, capl_named_tensor *list)
+{
+  list[0] = (capl_named_tensor){"image", uniform(4, (int64_t[]){batch, 2, 8, 8})};
+  list[1] = (capl_named_tensor){"more", uniform(1, (int64_t[]){batch})};
 }
 
 static capl_graph *trace(capl_tensor *const *w, int64_t batch)
@@ -92,13 +104,18 @@ static capl_graph *trace(capl_tensor *const *w, int64_t batch)
   static char names[WEIGHTS][8] = {"conv", "scale", "shift", "mean", "var", "head"};
   capl_named_tensor named[WEIGHTS];
   for (int k = 0; k < WEIGHTS; k++) named[k] = (capl_named_tensor){names[k], w[k]};
-  capl_tensor *x = uniform(4, (int64_t[]){batch, 2, 8, 8});
+  capl_named_tensor in[2], out[OUTPUTS] = {{"class", NULL}, {"sum", NULL}};
+  capl_tensor *y[OUTPUTS];
   capl_graph *g;
+  inputs(batch, in);
   assert_ok(capl_trace_begin());
-  capl_tensor *y = forward(capl_tensor_ref(x), w);
-  assert_ok(capl_trace_end(x, y, named, WEIGHTS, &g));
-  capl_tensor_unref(x);
-  capl_tensor_unref(y);
+  forward((capl_tensor *[]){in[0].tensor, in[1].tensor}, w, y);
+  for (int k = 0; k < OUTPUTS; k++) out[k].tensor = y[k];
+  assert_ok(capl_trace_end_named(&(capl_traced){in, 2, out, OUTPUTS, named, WEIGHTS}, &g));
+  for (int k = 0; k < 2; k++) {
+    capl_tensor_unref(in[k].tensor);
+    capl_tensor_unref(y[k]);
+  }
   return g;
 }
 
@@ -125,11 +142,13 @@ static bool attempt(const char *model)
     assert_true(*capl_error_last()->message != '\0');
     return false;
   }
-  capl_tensor *x = uniform(4, (int64_t[]){2, 2, 8, 8}), *y;
-  capl_status status = capl_graph_run(g, x, &y);
-  if (status == CAPL_OK) capl_tensor_unref(y);
-  else assert_true(*capl_error_last()->message != '\0');
-  capl_tensor_unref(x);
+  capl_named_tensor in[2];
+  capl_tensor *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
+  inputs(2, in);
+  capl_status status = capl_graph_run_named(g, in, 2, y);
+  if (status != CAPL_OK) assert_true(*capl_error_last()->message != '\0');
+  for (int k = 0; k < capl_graph_outputs(g); k++) capl_tensor_unref(y[k]);
+  for (int k = 0; k < 2; k++) capl_tensor_unref(in[k].tensor);
   capl_graph_free(g);
   free(meta);
   return status == CAPL_OK;

@@ -408,7 +408,7 @@ static void parts_that_contradict_each_other_are_refused(void **state)
     {"meta.json", "\"width\":\t12", "\"width\":\t13",
      "%s: the graph takes (N,1,8,12) f32, meta.json describes images (N,1,8,13) f32"},
     {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9",
-     "%s/graph.json is a graph of version 9; capl 0.1.0 reads versions 1 and 2"},
+     "%s/graph.json is a graph of version 9; capl 0.1.0 reads versions 1 to 3"},
     {"graph.json", "\"conv2d\"", "\"conv9d\"",
      "%s/graph.json is no capl graph: an op is unknown here; it may come from a newer capl"},
     {"graph.json", "\"stride\":\t[1, 1]", "\"stride\":\t[0, 1]",
