@@ -6,7 +6,7 @@
 ** made, those for an f32 bias are compiled for half a second each. Weight gradients of 16-bit images are 16-bit where
 ** cuDNN makes them, summed in f32 and rounded once: the engines that write f32 are compiled for a second each and are
 ** few. The tape widens them, those of all layers together. Gradients of the bias are sums of columns.
-** Images of 2 to 4 channels, RGB ones too, are cuDNN's: 9.19 has ready-made engines for them on sm_75 to sm_100
+** Images of 2 to 4 channels, RGB ones too, are cuDNN's: 9.19 has ready-made engines for them on sm_80 to sm_100
 ** (tests/cuda/graphs/kinds.txt). As its heuristics rank them on sm_80 and sm_90, at batch 1024 of 60x160 in bf16, 3x3,
 ** 32 outputs: weight gradients with tensor cores and 150 MiB of workspace (2 channels on sm_80: 1.2 GiB); forward of
 ** 2 or 3 channels with neither, of 4 with both. What cuDNN declines runs on own kernels, is counted and named in the
