@@ -116,6 +116,139 @@ describe("memory", function()
   end)
 end)
 
+-- ---- evaluation ----
+
+local function conv(inputs, outputs) return nn.Conv2d(inputs, outputs, 3, {padding = 1, bias = false}) end
+
+local Block = nn.class("Block")
+
+function Block:init(channels)
+  self.conv1, self.bn1 = conv(channels, channels), nn.BatchNorm2d(channels)
+  self.conv2, self.bn2 = conv(channels, channels), nn.BatchNorm2d(channels)
+  self.relu = nn.ReLU()
+end
+
+function Block:forward(x)
+  local identity = x
+  local out = self.relu(self.bn1(self.conv1(x)))
+  out = self.bn2(self.conv2(out))
+  out = out + identity
+  return self.relu(out)
+end
+
+local ResNet = nn.class("ResNet") -- as torchvision writes it
+
+function ResNet:init()
+  self.conv1, self.bn1, self.relu = conv(1, 32), nn.BatchNorm2d(32), nn.ReLU()
+  self.layer1 = nn.Sequential{Block(32), Block(32), Block(32)}
+  self.fc = nn.Linear(32, 10)
+end
+
+function ResNet:forward(x)
+  x = self.relu(self.bn1(self.conv1(x)))
+  x = self.layer1(x)
+  return self.fc(x:mean{3, 4})
+end
+
+local CaptchaCnn = nn.class("CaptchaCnn") -- as recipes/captcha_cnn.lua, but smaller
+
+function CaptchaCnn:init()
+  local layers, channels = {}, {{1, 24, true}, {24, 24, true}, {24, 48, true}}
+  for _, c in ipairs(channels) do
+    for _, layer in ipairs{conv(c[1], c[2]), nn.BatchNorm2d(c[2]), nn.ReLU()} do table.insert(layers, layer) end
+    if c[3] then table.insert(layers, nn.MaxPool2d(2)) end
+  end
+  self.features = nn.Sequential(layers)
+  self.classifier = nn.Sequential{nn.Flatten(), nn.Linear(48 * 7 * 20, 512), nn.Dropout(0.5), nn.ReLU(),
+    nn.Linear(512, 10)}
+end
+
+function CaptchaCnn:forward(x) return self.classifier(self.features(x)) end
+
+-- The most bytes of tensors while fn runs.
+local function peak_of(fn)
+  live_bytes()
+  capl.memory_reset_peak()
+  fn()
+  return capl.memory().peak
+end
+
+local function evaluate(model, x, batches)
+  model:eval()
+  capl.no_grad(function()
+    for _ = 1, batches do model(x + 0) end
+  end)
+end
+
+local function train(model, x, steps)
+  local opt, labels = optim.AdamW(model:parameters(), {lr = 1e-3}), capl.zeros({x:size(1)}, {dtype = "i32"})
+  model:train()
+  for _ = 1, steps do opt:backward_step(nn.cross_entropy(model(x), labels)) end
+end
+
+-- How often Lua collects while fn runs.
+local function collections_in(fn)
+  local n = 0
+  local function again()
+    getmetatable(newproxy(true)).__gc = function()
+      n = n + 1
+      again()
+    end
+  end
+  again()
+  fn()
+  local seen = n
+  again = function() end
+  return seen
+end
+
+describe("an evaluation", function()
+  local function needs_less_than_half(class, batches, ...)
+    local model, x = class(), capl.randn({...}, {seed = 1, stream = {0, 0, 0}})
+    local evaluation = peak_of(function() evaluate(model, x, batches) end)
+    local training = peak_of(function() train(model, x, 2) end)
+    assert.is_true(2 * evaluation < training, ("%.1f MB, a training step %.1f MB"):format(evaluation / MB,
+      training / MB))
+    assert.is_true(2 * peak_of(function() evaluate(model, x, batches) end) < training)
+  end
+
+  it("needs less than half the memory of a training step: layers called one by one", function()
+    needs_less_than_half(ResNet, 2, 24, 1, 48, 48)
+  end)
+
+  it("needs less than half the memory of a training step: nn.Sequential", function()
+    needs_less_than_half(CaptchaCnn, 24, 16, 1, 60, 160)
+  end)
+
+  it("collects at most once per 16 MB that layers put out", function()
+    local model, x = ResNet(), capl.randn({32, 1, 48, 48}, {seed = 1, stream = {0, 0, 0}})
+    evaluate(model, x, 1)
+    local n = collections_in(function() evaluate(model, x, 2) end)
+    local put_out = 2 * 24 * 32 * 32 * 48 * 48 * 4
+    assert.is_true(n > 0 and n <= put_out / (16 * MB), ("%d collections"):format(n))
+  end)
+
+  it("loses nothing that a module keeps", function()
+    local Keeper = nn.class("Keeper")
+    function Keeper:init() self.conv, self.bn, self.seen = conv(1, 32), nn.BatchNorm2d(32), {} end
+    function Keeper:forward(x)
+      local y = self.conv(x)
+      table.insert(self.seen, {y, self.bn(y), x})
+      return self.seen[#self.seen][2] * 2
+    end
+    local model, x, sums = Keeper(), capl.randn({32, 1, 48, 48}, {seed = 1, stream = {0, 0, 0}}), {}
+    model:eval()
+    capl.no_grad(function()
+      for i = 1, 8 do sums[i] = model(x):sum():item() / 2 end -- 27 MB a call
+    end)
+    for i, kept in ipairs(model.seen) do
+      assert.is_true(math.abs(sums[i] - kept[2]:sum():item()) < 1)
+      assert.is_true(rawequal(kept[3], x))
+      assert.same({32, 32, 48, 48}, kept[1].shape)
+    end
+  end)
+end)
+
 describe("running out of memory", function()
   it("anywhere in a training step leaks nothing and leaves the model usable", function()
     finally(function() capl.memory_limit(0) end)
