@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "fields/gb2312.h"
 #include "fields/unicode.h"
 
 struct capl_vocab {
@@ -222,7 +223,13 @@ static capl_status new_symbols(const char *spec, bool literal, capl_vocab **out)
 
 capl_status capl_vocab_charset(const char *spec, capl_vocab **vocab)
 {
-  return new_symbols(spec, false, vocab);
+  char *symbols;
+  if (!spec || !gb2312_is_named(spec)) return new_symbols(spec, false, vocab);
+  *vocab = NULL;
+  CAPL_TRY(gb2312_symbols(spec, &symbols));
+  capl_status status = new_symbols(symbols, true, vocab);
+  free(symbols);
+  return status;
 }
 
 capl_status capl_vocab_symbols(const char *symbols, capl_vocab **vocab)

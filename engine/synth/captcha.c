@@ -111,10 +111,35 @@ static capl_status set_options(capl_captcha *gen, const capl_captcha_options *op
   return captcha_options_resolve(gen->preset, options, &gen->options);
 }
 
+static capl_status check_candidate(capl_captcha *gen)
+{
+  captcha_renderer renderer;
+  captcha_renderer_init(&renderer, gen->font);
+  capl_status status = captcha_fonts_check(&renderer, gen->n_fonts, 1, gen->vocab);
+  captcha_renderer_fini(&renderer);
+  return status;
+}
+
+/* Fails as the last one did if all that are installed lack something. */
+static capl_status find_some_fonts(capl_captcha *gen, const char *const *names)
+{
+  capl_status last = CAPL_OK;
+  for (int i = 0; i < CAPL_FONTS_MAX && names[i] && gen->n_fonts < gen->preset->some_fonts; i++) {
+    if (!captcha_font_is_there(names[i])) continue;
+    CAPL_TRY(captcha_font_find(names[i], NULL, &gen->font[gen->n_fonts]));
+    last = check_candidate(gen);
+    if (last == CAPL_OK) gen->n_fonts++;
+    else free(gen->font[gen->n_fonts].path);
+  }
+  if (gen->n_fonts) return CAPL_OK;
+  return last != CAPL_OK ? last : captcha_fonts_missing(names);
+}
+
 static capl_status find_fonts(capl_captcha *gen, const capl_captcha_options *options)
 {
   const char *const *usual = gen->preset->options.fonts, *const *names = options->fonts[0] ? options->fonts : usual;
   gen->own_fonts = names == usual;
+  if (gen->own_fonts && gen->preset->some_fonts) return find_some_fonts(gen, names);
   while (gen->n_fonts < CAPL_FONTS_MAX && names[gen->n_fonts]) {
     const char *own = gen->own_fonts ? usual[gen->n_fonts] : usual[0];
     CAPL_TRY(captcha_font_find(names[gen->n_fonts], own, &gen->font[gen->n_fonts]));

@@ -75,6 +75,7 @@ typedef struct {
   const captcha_style *style;
   capl_captcha_options options; /* what a generator has when its own say nothing */
   captcha_lepture_rule lepture;
+  int some_fonts; /* 0 = it has all of options.fonts; else the first so many that are installed and have all symbols */
 } captcha_preset;
 
 /* One place of the line: a letter, or a blank of the given width. */

@@ -39,6 +39,9 @@ static const captcha_preset presets[] = {
     .lines = RANGE(0, 2), .arcs = RANGE(0, 1), .curves = RANGE(0, 1), .line_width = RANGE(1, 2), .dots = RANGE(0, 40),
     .dot_size = RANGE(1, 2.5f), .grain = RANGE(0, 0), .smooth = RANGE(0, 0), .background = GRAY(225, 255),
     .ink = GRAY(0, 130), .line_ink = GRAY(0, 160), .backdrop = "plain", .ink_per = "image"}},
+  {.name = "zh-word", .style = &captcha_lepture,
+   .options = {.charset = "gb2312-1:500", .length = 4, .width = 240, .height = 64, .fonts = {CAPL_FONTS_CHINESE}},
+   .lepture = {{44, 50, 56}, {0.05f, 0.15f, 0}, {0.1f, 0.1f, 0}, true}, .some_fonts = 3},
 };
 enum { N_PRESETS = sizeof presets / sizeof presets[0] };
 

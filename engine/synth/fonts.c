@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "capl/synth.h"
 #include "sandbox/policy.h"
 
 static const char *const roots[] = {"/usr/share/fonts", "/usr/local/share/fonts"};
@@ -87,13 +88,19 @@ static bool lies_below(const char *root, const char *name, char *path, size_t si
   return found;
 }
 
+/* Where an installed font is, among $CAPL_FONTS and the system's. */
+static bool is_installed(const char *name, char *path, size_t size)
+{
+  const char *own = variable("CAPL_FONTS");
+  bool found = own && lies_in(own, name, path, size);
+  for (int i = 0; i < N_ROOTS && !found; i++) found = lies_below(roots[i], name, path, size);
+  return found;
+}
+
 static capl_status find_installed(const char *name, char **path)
 {
   char candidate[4096];
-  const char *own = variable("CAPL_FONTS");
-  if (own && lies_in(own, name, candidate, sizeof candidate)) return take_font(candidate, path);
-  for (int i = 0; i < N_ROOTS; i++)
-    if (lies_below(roots[i], name, candidate, sizeof candidate)) return take_font(candidate, path);
+  if (is_installed(name, candidate, sizeof candidate)) return take_font(candidate, path);
   return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the "
                              "fonts installed in /usr/share/fonts", name);
 }
@@ -133,9 +140,31 @@ capl_status captcha_font_find(const char *name, const char *usual, captcha_font 
   char *file = strndup(name, length);
   if (!file) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the name of a font");
   capl_status status = find_file(file, &font->path);
-  if (status == CAPL_EIO && !hint_package(file)) hint_package(usual);
+  if (status == CAPL_EIO && !hint_package(file) && usual) hint_package(usual);
   free(file);
   return status;
+}
+
+bool captcha_font_is_there(const char *name)
+{
+  size_t length;
+  char path[4096], file[256];
+  index_of(name, &length);
+  snprintf(file, sizeof file, "%.*s", (int)length, name);
+  return access(file, R_OK) == 0 || is_installed(file, path, sizeof path);
+}
+
+capl_status captcha_fonts_missing(const char *const *names)
+{
+  char list[512] = "";
+  for (int i = 0; i < CAPL_FONTS_MAX && names[i]; i++) {
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  CAPL_FAIL(CAPL_EIO, "no font with Chinese characters is installed; looked for %s", list);
+  capl_error_hint("run `apt install fonts-wqy-microhei fonts-arphic-ukai fonts-arphic-uming`, or name a font file with "
+                  "font = PATH");
+  return CAPL_EIO;
 }
 
 /* Scripts of East Asia: CJK symbols, kana, bopomofo, ideographs, Hangul. */

@@ -4,6 +4,7 @@
 #ifndef CAPL_DATA_FONTS_H
 #define CAPL_DATA_FONTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "capl/error.h"
@@ -11,6 +12,10 @@
 #define CAPL_FONT_NOTO_MONO "NotoMono-Regular.ttf"
 #define CAPL_FONT_DEJAVU "DejaVuSans.ttf"
 #define CAPL_FONT_DEJAVU_BOLD "DejaVuSans-Bold.ttf"
+/* Chinese: as printed, as written with a brush, in columns of print; then others of the first kind. */
+#define CAPL_FONTS_CHINESE                                                                                     \
+  "wqy-microhei.ttc", "ukai.ttc", "uming.ttc", "wqy-zenhei.ttc", "NotoSansCJK-Regular.ttc:2",                  \
+  "NotoSerifCJK-Regular.ttc:2", "DroidSansFallbackFull.ttf"
 
 /* A font: a file, and which of those that are in it; a collection (.ttc, .otc) has several. */
 typedef struct {
@@ -23,6 +28,11 @@ typedef struct {
 ** its own, named in the hint; when it is what is looked for (the same pointer) and it is Noto Mono, the file that
 ** $CAPL_FONT names takes its place. font->path: caller frees. EIO with the package to install; ENOMEM. */
 capl_status captcha_font_find(const char *name, const char *usual, captcha_font *font);
+
+/* Whether _find would find it; no error is recorded. */
+bool captcha_font_is_there(const char *name);
+/* EIO: none of the fonts of East Asia that a preset chooses from is installed; with the packages. */
+capl_status captcha_fonts_missing(const char *const *names);
 
 /* The hint of an error about a font that lacks a character: another font, and the package that has one. */
 void captcha_fonts_hint(int32_t code);

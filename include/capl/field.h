@@ -42,7 +42,8 @@ CAPL_API capl_status capl_text_normalize(const char *text, const capl_folding *f
 typedef struct capl_vocab capl_vocab;
 
 /* Symbols of texts: Unicode characters in normal form C, visible, no blanks. "0-9A-F" -> 0123456789ABCDEF; ranges go by
-** code point ("一-龥"); a '-' that is first or last stands for itself. The id of a symbol is its place. *vocab: caller
+** code point ("一-龥"); a '-' that is first or last stands for itself. "gb2312-1" is the 3,755 characters of level 1 of
+** GB 2312, "gb2312-1:500" 500 of them at even distances. The id of a symbol is its place. *vocab: caller
 ** unrefs. EVALUE for an empty charset, a range that runs backwards, a repeated or invisible character; ENOMEM. */
 CAPL_API capl_status capl_vocab_charset(const char *spec, capl_vocab **vocab);
 /* The same of a list of symbols, where a '-' is always a '-'. */

@@ -15,10 +15,20 @@ local function message(opts)
   return tostring(why)
 end
 
+-- All presets, but for the one whose fonts may not be installed.
+local function drawable()
+  local list = data.presets()
+  local last = table.remove(list)
+  assert.equal("zh-word", last)
+  if pcall(data.captcha, {preset = last}) then list[#list + 1] = last
+  else print("skipped, preset zh-word: no font with Chinese characters is installed") end
+  return list
+end
+
 describe("data.captcha", function()
   it("serves every preset in its own size, and in another", function()
-    local sizes = {["gd-security"] = {110, 360, 6}, ["gradient-curve"] = {50, 200, 5}}
-    for _, preset in ipairs(data.presets()) do
+    local sizes = {["gd-security"] = {110, 360, 6}, ["gradient-curve"] = {50, 200, 5}, ["zh-word"] = {64, 240, 4}}
+    for _, preset in ipairs(drawable()) do
       local height, width, length = unpack(sizes[preset] or {60, 160, 4})
       local batch = first_batch{preset = preset, count = 16}
       assert.same({16, 1, height, width}, batch.image.shape)

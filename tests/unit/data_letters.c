@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "capl/synth.h"
 #include "data_files.h"
+#include "data_presets.h"
 
 #include <pthread.h>
 
@@ -217,9 +218,9 @@ static void threads_that_render_at_once_draw_what_one_draws(void **state)
 {
   (void)state;
   static const int step[THREADS] = {1, 5, 35, 95}; /* have no factor in common with IMAGES */
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
-    drawing one = {.gen = latin(capl_captcha_preset_name(p)), .step = 1}, many[THREADS];
-    capl_captcha *shared = latin(capl_captcha_preset_name(p));
+  for (int p = 0; drawable_preset(p); p++) {
+    drawing one = {.gen = latin(drawable_preset(p)), .step = 1}, many[THREADS];
+    capl_captcha *shared = latin(drawable_preset(p));
     pthread_t thread[THREADS];
     size_t before = capl_captcha_letters_bytes(shared);
     draw_all(&one);
@@ -240,14 +241,80 @@ static void threads_that_render_at_once_draw_what_one_draws(void **state)
 static void a_small_charset_renders_nothing_while_drawing(void **state)
 {
   (void)state;
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     drawing d = {.step = 1};
-    assert_ok(capl_captcha_new(capl_captcha_preset_name(p), NULL, &d.gen));
+    assert_ok(capl_captcha_new(drawable_preset(p), &(capl_captcha_options){.charset = "0-9A-Z"}, &d.gen));
     size_t before = capl_captcha_letters_bytes(d.gen);
     draw_all(&d);
     assert_int_equal(capl_captcha_letters_bytes(d.gen), before);
     capl_captcha_unref(d.gen);
   }
+}
+
+/* ---- Chinese ---------------------------------------------------------------------------------- */
+
+static void zh_word_takes_up_to_three_fonts_that_have_all_symbols(void **state)
+{
+  (void)state;
+  capl_captcha *gen;
+  if (!have_chinese()) skip();
+  assert_ok(capl_captcha_new("zh-word", NULL, &gen));
+  int n = 0;
+  while (capl_captcha_font(gen, n)) n++;
+  assert_in_range(n, 1, 3);
+  assert_string_equal(capl_vocab_name(capl_captcha_vocab(gen), 0), "啊");
+  assert_null(strstr(capl_captcha_charset(gen), "阿")); /* number 1 of all */
+  capl_captcha_unref(gen);
+  capl_captcha_options lacking = {.charset = "一-三ა"}; /* Georgian */
+  if (capl_captcha_new("zh-word", &lacking, &gen) == CAPL_OK) capl_captcha_unref(gen);
+  else assert_non_null(strstr(capl_error_last()->message, "has no glyph for 'ა' (U+10D0); it lacks 1 of the 11 characters"));
+}
+
+static void without_a_chinese_font_zh_word_says_which_packages_have_one(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"none-of.ttc", "these:2", NULL};
+  assert_false(captcha_font_is_there(names[0]));
+  assert_false(captcha_font_is_there(names[1]));
+  assert_true(captcha_font_is_there("DejaVuSans.ttf:0"));
+  assert_fails(captcha_fonts_missing(names), CAPL_EIO,
+               "no font with Chinese characters is installed; looked for none-of.ttc, these:2");
+  assert_string_equal(capl_error_last()->hint,
+                      "run `apt install fonts-wqy-microhei fonts-arphic-ukai fonts-arphic-uming`, or name a font file "
+                      "with font = PATH");
+}
+
+/* 20,902 symbols of three fonts at three sizes are 188,118 letters. */
+static void twenty_thousand_symbols_are_drawn_at_once(void **state)
+{
+  (void)state;
+  capl_captcha *gen;
+  if (!have_chinese()) skip();
+  assert_ok(capl_captcha_new("zh-word", &(capl_captcha_options){.charset = "一-龥"}, &gen));
+  assert_int_equal(capl_vocab_count(capl_captcha_vocab(gen)), 20902);
+  size_t table = capl_captcha_letters_bytes(gen);
+  drawing d = {.gen = gen, .step = 1};
+  draw_all(&d);
+  size_t letters = capl_captcha_letters_bytes(gen) - table;
+  assert_in_range(letters, IMAGES * 4 * 500, IMAGES * 4 * 8000);
+  capl_captcha_unref(gen);
+}
+
+static void a_collection_has_a_font_for_each_number(void **state)
+{
+  (void)state;
+  capl_captcha *gen;
+  capl_captcha_options o = {.charset = "一-三", .fonts = {"wqy-microhei.ttc:1"}}, none = o;
+  if (!captcha_font_is_there(o.fonts[0])) {
+    printf("# skipped: wqy-microhei.ttc is not installed\n");
+    skip();
+  }
+  assert_ok(capl_captcha_new("free", &o, &gen));
+  assert_string_equal(strrchr(capl_captcha_font(gen, 0), '/'), "/wqy-microhei.ttc");
+  capl_captcha_unref(gen);
+  none.fonts[0] = "wqy-microhei.ttc:9";
+  assert_int_equal(capl_captcha_new("free", &none, &gen), CAPL_EFORMAT);
+  assert_non_null(strstr(capl_error_last()->message, "wqy-microhei.ttc has no font number 9 that FreeType can read"));
 }
 
 int main(void)
@@ -259,6 +326,10 @@ int main(void)
     cmocka_unit_test(a_symbol_that_a_font_lacks_is_named_with_how_many_it_lacks),
     cmocka_unit_test(threads_that_render_at_once_draw_what_one_draws),
     cmocka_unit_test(a_small_charset_renders_nothing_while_drawing),
+    cmocka_unit_test(zh_word_takes_up_to_three_fonts_that_have_all_symbols),
+    cmocka_unit_test(without_a_chinese_font_zh_word_says_which_packages_have_one),
+    cmocka_unit_test(twenty_thousand_symbols_are_drawn_at_once),
+    cmocka_unit_test(a_collection_has_a_font_for_each_number),
   };
   return cmocka_run_group_tests(tests, find_fonts, free_fonts);
 }

@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "capl/synth.h"
 #include "data_files.h"
+#include "data_presets.h"
 
 #include <math.h>
 
@@ -42,12 +43,15 @@ static void the_presets_come_in_this_order_with_these_usual_values(void **state)
     {"mixed", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
     {"gradient-curve", "2345678bcdefgmnpwxy", 5, 200, 50},
     {"free", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
+    {"zh-word", NULL, 4, 240, 64}, /* 500 characters: below */
   };
   size_t n = sizeof expected / sizeof expected[0];
   for (size_t i = 0; i < n; i++) {
     assert_string_equal(capl_captcha_preset_name((int)i), expected[i].name);
+    if (!drawable_preset((int)i)) continue;
     capl_captcha *gen = make(expected[i].name, NULL);
-    assert_string_equal(capl_captcha_charset(gen), expected[i].charset);
+    if (expected[i].charset) assert_string_equal(capl_captcha_charset(gen), expected[i].charset);
+    else assert_int_equal(capl_vocab_count(capl_captcha_vocab(gen)), 500);
     assert_int_equal(capl_captcha_length(gen), expected[i].length);
     assert_int_equal(capl_captcha_width(gen), expected[i].width);
     assert_int_equal(capl_captcha_height(gen), expected[i].height);
@@ -85,7 +89,7 @@ static void every_preset_draws_odd_sizes_lengths_and_charsets(void **state)
     {.charset = "0-9a-z", .length = 2, .length_max = 32, .width = 33, .height = 200},
     {.charset = "7", .length = 3, .length_max = 5, .width = 129, .height = 67},
   };
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) draw_some(capl_captcha_preset_name(p), &options[i]);
   }
 }
@@ -93,12 +97,14 @@ static void every_preset_draws_odd_sizes_lengths_and_charsets(void **state)
 static void every_preset_takes_one_font_or_several(void **state)
 {
   (void)state;
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     const char *name = capl_captcha_preset_name(p);
-    draw_some(name, &(capl_captcha_options){.fonts = {"DejaVuSansMono.ttf"}});
-    capl_captcha_options several = {.fonts = {"DejaVuSans.ttf", "NotoMono-Regular.ttf", "DejaVuSans-Bold.ttf"}};
+    draw_some(name, &(capl_captcha_options){.charset = "A-Z", .fonts = {"DejaVuSansMono.ttf"}});
+    capl_captcha_options several = {
+      .charset = "A-Z", .fonts = {"DejaVuSans.ttf", "NotoMono-Regular.ttf", "DejaVuSans-Bold.ttf"}};
     draw_some(name, &several);
-    capl_captcha *gen = make(name, &several), *one = make(name, &(capl_captcha_options){.fonts = {"DejaVuSans.ttf"}});
+    capl_captcha_options single = {.charset = "A-Z", .fonts = {"DejaVuSans.ttf"}};
+    capl_captcha *gen = make(name, &several), *one = make(name, &single);
     assert_string_equal(capl_captcha_font(gen, 1), "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf");
     assert_null(capl_captcha_font(gen, 3));
     assert_null(capl_captcha_font(gen, -1));
@@ -114,7 +120,7 @@ static void every_preset_takes_one_font_or_several(void **state)
 static void a_gray_image_of_any_preset_is_the_luma_of_the_colour_one(void **state)
 {
   (void)state;
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     capl_captcha *gen = make(capl_captcha_preset_name(p), NULL);
     int32_t gray[CAPL_LABEL_MAX], colour[CAPL_LABEL_MAX];
     for (uint64_t index = 0; index < 20; index++) {
@@ -158,7 +164,7 @@ static void the_label_is_what_is_drawn(void **state)
 static void lengths_between_two_numbers_are_equally_frequent(void **state)
 {
   (void)state;
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     capl_captcha *gen = make(capl_captcha_preset_name(p),
                              &(capl_captcha_options){.length = 2, .length_max = 5, .width = 64, .height = 24});
     int count[CAPL_LABEL_MAX + 1] = {0};
@@ -198,7 +204,7 @@ static void full_difficulty_is_no_difficulty(void **state)
 {
   (void)state;
   static const capl_difficulty full = {0, 0, 1, 1, 1};
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     capl_captcha *gen = make(capl_captcha_preset_name(p), NULL);
     int32_t a[CAPL_LABEL_MAX], b[CAPL_LABEL_MAX];
     for (uint64_t index = 0; index < 5; index++) {
@@ -235,7 +241,7 @@ static double mean_edges(const char *preset, const capl_difficulty *difficulty)
 static void less_noise_leaves_fewer_edges_in_every_preset(void **state)
 {
   (void)state;
-  for (int p = 0; capl_captcha_preset_name(p); p++) {
+  for (int p = 0; drawable_preset(p); p++) {
     const char *name = capl_captcha_preset_name(p);
     double none = mean_edges(name, &(capl_difficulty){0, 0, 1, 0, 1}),
         half = mean_edges(name, &(capl_difficulty){0, 0, 1, 0.5f, 1});
@@ -398,7 +404,7 @@ static void every_option_of_a_style_changes_its_images(void **state)
   for (int k = 0; capl_style_option_at(k); k++) {
     const capl_style_option *option = capl_style_option_at(k);
     int used = 0;
-    for (int p = 0; capl_captcha_preset_name(p); p++) {
+    for (int p = 0; drawable_preset(p); p++) {
       if (!capl_captcha_preset_has(p, option)) continue;
       used++;
       capl_captcha_options changed = {.charset = "A-Z", .lines = {0}};

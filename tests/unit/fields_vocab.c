@@ -25,6 +25,10 @@ static void a_charset_expands_its_ranges_in_order(void **state)
   spells("a-", "a-");
   spells("一-三а-гé", "一丁丂七丄丅丆万丈三абвгé");
   capl_vocab *v;
+  spells("gb2312-1:3", "啊骄受"); /* numbers 0, 1251 and 2503 of level 1 */
+  assert_ok(capl_vocab_charset("gb2312-1", &v));
+  assert_int_equal(capl_vocab_count(v), 3755);
+  capl_vocab_unref(v);
   assert_ok(capl_vocab_charset("!-~", &v));
   assert_int_equal(capl_vocab_count(v), 94);
   assert_true(capl_vocab_is_symbols(v));
@@ -38,6 +42,8 @@ static void a_charset_says_what_is_wrong_with_it(void **state)
     const char *spec, *message;
   } cases[] = {
     {"", "the charset is empty"},
+    {"gb2312-1:0", "charset \"gb2312-1:0\": N of gb2312-1:N is a number of characters, 1..3755"},
+    {"gb2312-2", "charset \"gb2312-2\" holds '2' twice"},
     {"9-0", "charset \"9-0\": the range 9-0 runs backwards"},
     {"三-一", "charset \"三-一\": the range 三-一 runs backwards"},
     {"0-9A7", "charset \"0-9A7\" holds '7' twice"},

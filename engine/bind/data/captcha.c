@@ -209,6 +209,20 @@ static int captcha_charset(lua_State *L)
   return lua_pushstring(L, data_synth(L)->captcha_charset(data_check_box(L, 1, CAPTCHA_TYPE))), 1;
 }
 
+/* gen:fonts() -> list of the names of its font files */
+static int captcha_fonts(lua_State *L)
+{
+  const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
+  const char *path;
+  lua_newtable(L);
+  for (int i = 0; (path = data_synth(L)->captcha_font(gen, i)); i++) {
+    const char *slash = strrchr(path, '/');
+    lua_pushstring(L, slash ? slash + 1 : path);
+    lua_rawseti(L, -2, i + 1);
+  }
+  return 1;
+}
+
 /* gen:draw(seed, index[, channels]) -> (1,C,H,W) u8, text */
 static int captcha_draw(lua_State *L)
 {
@@ -288,6 +302,7 @@ void bind_open_captcha(lua_State *L)
 {
   static const luaL_Reg captcha[] = {{"draw", captcha_draw},     {"save", captcha_save},
                                      {"width", captcha_width},   {"widths", captcha_widths}, {"height", captcha_height},
+                                     {"fonts", captcha_fonts},
                                      {"length", captcha_length}, {"charset", captcha_charset},
                                      {NULL, NULL}};
   static const luaL_Reg functions[] = {{"captcha", data_captcha},

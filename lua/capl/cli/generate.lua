@@ -14,13 +14,15 @@ local spec = {
   doc = "style of the images, see docs/captchas.md"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
   {name = "seed", type = "number", from = 0, to = 2 ^ 53, default = 1, doc = "the same seed gives the same images"},
-  {name = "charset", type = "text", value = "CHARS", doc = "charset, ranges allowed; default: that of the preset"},
+  {name = "charset", type = "text", value = "CHARS",
+  doc = "charset, ranges allowed; gb2312-1 or gb2312-1:N: common Chinese characters; @FILE: the symbols in a UTF-8 file; "
+    .. "default: that of the preset"},
   {name = "length", type = "text", value = "N..M", doc = "text length, 6 or 4..8; default: that of the preset"},
   {name = "width", type = "number",
   doc = "px; default: that of the preset, proportional to the length if lengths vary"},
   {name = "height", type = "number", doc = "px; default: that of the preset"},
   {name = "font", type = "text", value = "FILE",
-  doc = "TrueType files, separated by commas; default: those of the preset"},
+  doc = "font files, separated by commas; default: those of the preset"},
   {name = "days", type = "number", doc = "number of days, for the preset pm25 (3653)"},
   {name = "workers", type = "number", from = 0, to = 256, default = core.sys.workers_most(),
   default_doc = "one per processor",
@@ -90,10 +92,10 @@ local function main(job)
   local length = wanted.length
   if length and length[1] ~= length[2] and not o.width then wanted.widths = "auto" end
   local started = core.clock()
-  data.save_captchas(wanted)
+  local fonts = data.save_captchas(wanted)
   local seconds = core.clock() - started
-  core.sys.out(("%d images (%s, seed %d) in %s, %.0f per second\n"):format(
-    o.n, o.preset, o.seed, o.out, o.n / seconds))
+  core.sys.out(("%d images (%s, seed %d%s) in %s, %.0f per second\n"):format(
+    o.n, o.preset, o.seed, fonts[2] and ", fonts " .. table.concat(fonts, " ") or "", o.out, o.n / seconds))
 end
 
 return {main = main, options = spec, examples = {

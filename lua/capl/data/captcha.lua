@@ -3,6 +3,7 @@
 local core = ...
 
 local sync = require "dist.sync"
+local charset = require "fields.charset"
 local check = require "check"
 
 local captcha = {}
@@ -44,6 +45,7 @@ local function generator(where, o)
   local low = {}
   for _, name in ipairs(common) do low[name] = o[name] end
   for _, name in ipairs(own) do low[name] = o[name] end
+  low.charset = charset.read(where, o.charset)
   low.length, low.length_max = read_length(where, o.length)
   low.grows = o.widths ~= nil
   return core.data.captcha(o.preset or "lepture", low)
@@ -76,10 +78,13 @@ function captcha.new(source)
   -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned
   --       letters on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed"
   --       (lepture or seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by
-  --       a curve) or "free" (every step set below); charset = "0-9A-Z"; length = 4, or {4, 8}: between; width, height
-  --       (px): without them these four are the preset's; font = TrueType file, its path or the bare name of an
-  --       installed one, or a list of them, of which each letter has one; channels = 1 | 3; seed = 42; count = images
-  --       per epoch (endless); often = "0O", times = 3: these characters of the charset come three times as often as
+  --       a curve), "free" (every step set below) or "zh-word" (Chinese characters as lepture draws letters, of up to
+  --       three fonts); charset = "0-9A-Z", "一-龥" (by code point), "gb2312-1" (3,755 common Chinese characters),
+  --       "gb2312-1:500" (500 of them at even distances) or "@FILE" (the symbols in a UTF-8 file); length = 4, or
+  --       {4, 8}: between; width, height (px): without them these four are the preset's; font = font file, its path or
+  --       the bare name of an installed one (NAME.ttc:2 is font 2 of a collection, from 0 on), or a list of them, of
+  --       which each letter has one; channels = 1 | 3; seed = 42; count = images per epoch (endless); often = "0O",
+  --       times = 3: these characters of the charset come three times as often as
   --       each other one; widths = "auto" or {160, 240, 320}: longer texts have wider images, each as wide as the
   --       preset makes one character, times its characters (width is that of the preset's own length); they are filled
   --       up on the right to the smallest of these widths that holds them, and a batch has one of them. auto: at most
@@ -103,13 +108,14 @@ function captcha.new(source)
       widths = read_widths("data.captcha", o.widths, gen),
     }))
     made.generator = {preset = o.preset or "lepture", seed = o.seed or 42, count = o.count, charset = gen:charset(),
-      fixed = o.fixed}
+      font = table.concat(gen:fonts(), ", "), fixed = o.fixed}
     return made
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
   -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; widths = "auto":
   --       longer texts have wider images; and what data.captcha knows of the style
+  -- out   names of the fonts
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
     learn()
@@ -131,6 +137,7 @@ function captcha.new(source)
     end
     local gen = generator("data.save_captchas", o)
     sync.by_main("writing captchas", function() gen:save(o.dir, o.count, o.seed or 42, o.workers or 0, format) end)
+    return gen:fonts()
   end
 
   return data

@@ -4,6 +4,7 @@ local core, observer = ...
 
 local check = require "check"
 local guess = require "data.guess"
+local read_charset = require("fields.charset").read
 local symbols = require "fields.symbols"
 
 local files = {}
@@ -400,6 +401,7 @@ function files.new(make)
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
     local o = check.keys("data.folder", opts, folder_keys)
+    o.charset = read_charset("data.folder", o.charset)
     check.value("data.folder", {"dir", "string"}, dir)
     local found, names = nil, nil
     if o.label == "auto" then found, names = files.guess_rule(dir, names_below(dir), false, wanted_by(o)) end
@@ -434,6 +436,7 @@ function files.new(make)
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
   function made.list(file, opts)
     local o = check.keys("data.list", opts, list_keys)
+    o.charset = read_charset("data.list", o.charset)
     check.value("data.list", {"file", "string"}, file)
     local options = image_options("data.list", o)
     for _, key in ipairs{"root", "format", "path", "label", "separator"} do options[key] = o[key] end
@@ -449,6 +452,7 @@ function files.new(make)
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
     local o = check.keys("data.lmdb", opts, lmdb_keys)
+    o.charset = read_charset("data.lmdb", o.charset)
     check.value("data.lmdb", {"path", "string"}, path)
     local box = core.data.lmdb_source(path, image_options("data.lmdb", o))
     return opened("data.lmdb", path, box, o)
@@ -462,6 +466,7 @@ function files.new(make)
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)
+    o.charset = read_charset("data.open", o.charset)
     check.value("data.open", {"path", "string"}, path)
     local kind = core.sys.kind(path)
     local list = kind == "folder" and o.label == "auto" and list_within(path)

@@ -86,6 +86,11 @@ data.captcha{preset = "lepture", length = 4, font = OUTSIDE[1] .. "/font.ttf"}
 --- the generator's font goes up from the folders of fonts
 if pcall(data.captcha, {preset = "lepture", font = "../../../../etc/passwd"}) then ESCAPED() end
 
+--- a charset is any file
+-- says: this recipe may not read
+for _, path in ipairs(OUTSIDE) do if pcall(data.captcha, {charset = "@" .. path .. "/secret.csv"}) then ESCAPED() end end
+data.captcha{charset = "@" .. OUTSIDE[1] .. "/secret.csv"}
+
 --- an error shows whether a file outside exists
 local function words(path) return (select(2, pcall(data.image_read, path)).message:gsub("/[^ )]*", "FILE")) end
 if words(OUTSIDE[1] .. "/word.png") ~= words(OUTSIDE[1] .. "/nowhere.png") then ESCAPED() end
