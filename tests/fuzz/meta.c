@@ -17,7 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   capl_reading reading;
   status = capl_model_run(model, &(capl_model_image){.pixels = pixels, .width = 5, .height = 3, .channels = 1}, 1, &reading);
   fuzz_status(status);
-  if (status == CAPL_OK) FUZZ_CHECK(strlen(reading.text) <= CAPL_LABEL_MAX);
+  if (status == CAPL_OK) FUZZ_CHECK(strlen(reading.text) < sizeof reading.text && reading.length <= CAPL_LABEL_MAX);
+  for (int i = 0; status == CAPL_OK && i < reading.n_top; i++)
+    FUZZ_CHECK(reading.top[i].name && reading.top[i].probability >= 0 && reading.top[i].probability <= 1);
   capl_model_close(model);
   return 0;
 }

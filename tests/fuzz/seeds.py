@@ -100,6 +100,9 @@ def models():
         "capl_model": 1, "channels": 3, "charset": "ab", "height": 2, "width": 4, "length": 2, "output": "text",
         "normalize": {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}, "decoding": "argmax", "resize": "bicubic"}))
     put("meta", "unit", '{"capl_model":1,"channels":1,"charset":"ab","height":2,"length":2,"normalize":"unit","output":"text","width":4}')
+    put("meta", "script", '{"capl_model":1,"channels":1,"charset":"中é","height":2,"length":2,"normalize":"unit","output":"text","width":4}'.encode())
+    put("meta", "classes", '{"capl_model":1,"channels":1,"classes":["a","two words","猫","é"],"height":2,"normalize":"unit","output":"class","width":4}'.encode())
+    put("labels", "ranges", "一-三а-г\0丁бe\u0301".encode())
 
 
 def texts():
