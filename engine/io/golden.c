@@ -28,6 +28,12 @@ static const char *output_path(const char *folder, char *buf)
   return buf;
 }
 
+static const char *inputs_path(const char *folder, char *buf)
+{
+  snprintf(buf, PATH_ROOM, "%s/golden/inputs.safetensors", folder);
+  return buf;
+}
+
 /* ---- writing ----------------------------------------------------------------------------------- */
 
 static int count_all(const capl_golden *g)
@@ -37,21 +43,38 @@ static int count_all(const capl_golden *g)
   return n;
 }
 
-static capl_status check_golden(const capl_golden *g, int all)
+static bool is_of(const capl_golden *g, const capl_tensor *t) { return t->ndim >= 1 && t->size[0] == g->n; }
+
+static int outputs_of(const capl_golden *g) { return g->output ? 1 : g->n_outputs; }
+
+/* Output o of the pairs; its name "output" where it has none. */
+static capl_named_tensor output_at(const capl_golden *g, int o)
 {
-  if (g->n >= 1 && all <= CAPL_GOLDEN_MAX && g->output->ndim >= 1 && g->output->size[0] == g->n
-      && g->output->dtype == CAPL_F32)
-    return CAPL_OK;
-  char text[160];
-  return CAPL_FAIL(CAPL_EVALUE, "golden pairs: %d images and the output %s; 1 to %d of both are needed, in f32", all,
-                   capl_tensor_describe(g->output, text, sizeof text), CAPL_GOLDEN_MAX);
+  capl_named_tensor y = g->output ? (capl_named_tensor){NULL, g->output} : g->outputs[o];
+  if (!y.name || !*y.name) y.name = "output";
+  return y;
 }
 
-/* "output", or "output.96" for the pairs of one of several widths. */
-static const char *tensor_name(bool several, int width, char *buf, size_t room)
+static capl_status check_golden(const capl_golden *g, int all)
 {
-  if (several) snprintf(buf, room, "output.%d", width);
-  else snprintf(buf, room, "output");
+  for (int i = 0; !g->images && i < g->n_inputs; i++)
+    if (!is_of(g, g->inputs[i].tensor))
+      return CAPL_FAIL(CAPL_EVALUE, "golden pairs: the input '%s' is not one of %d samples", g->inputs[i].name, g->n);
+  for (int o = 0; o < outputs_of(g); o++) {
+    const capl_tensor *y = output_at(g, o).tensor;
+    if (g->n >= 1 && all <= CAPL_GOLDEN_MAX && is_of(g, y) && y->dtype == CAPL_F32) continue;
+    char text[160];
+    return CAPL_FAIL(CAPL_EVALUE, "golden pairs: %d images and the output %s; 1 to %d of both are needed, in f32", all,
+                     capl_tensor_describe(y, text, sizeof text), CAPL_GOLDEN_MAX);
+  }
+  return CAPL_OK;
+}
+
+/* A tensor's name, with ".96" behind it for the pairs of one of several widths. */
+static const char *tensor_name(const char *name, bool several, int width, char *buf, size_t room)
+{
+  if (several) snprintf(buf, room, "%s.%d", name, width);
+  else snprintf(buf, room, "%s", name);
   return buf;
 }
 
@@ -65,20 +88,58 @@ static capl_status write_images(const char *folder, const capl_golden *g, int fi
   return CAPL_OK;
 }
 
+/* What the model was given, where that is no image. */
+static capl_status write_inputs(const char *folder, const capl_golden *g)
+{
+  char path[PATH_ROOM];
+  capl_named_tensor list[CAPL_GRAPH_PORTS_MAX];
+  int n = g->n_inputs < CAPL_GRAPH_PORTS_MAX ? g->n_inputs : CAPL_GRAPH_PORTS_MAX;
+  if (g->next) return CAPL_FAIL(CAPL_EVALUE, "golden pairs of several widths need images");
+  for (int i = 0; i < n; i++) {
+    list[i] = g->inputs[i];
+    if (!list[i].name || !*list[i].name) list[i].name = "input";
+  }
+  return capl_safetensors_save(inputs_path(folder, path), list, n);
+}
+
+/* The outputs of all widths in one file. list, names: room for them. */
+static capl_status write_outputs(const char *folder, const capl_golden *golden, bool several, capl_named_tensor *list,
+                                 char (*names)[CAPL_GRAPH_NAME_MAX + 16])
+{
+  char path[PATH_ROOM];
+  int n = 0;
+  for (const capl_golden *g = golden; g; g = g->next)
+    for (int o = 0; o < outputs_of(g); o++, n++) {
+      list[n] = output_at(g, o);
+      tensor_name(list[n].name, several, g->width, names[n], sizeof names[n]);
+      list[n].name = names[n];
+    }
+  return capl_safetensors_save(output_path(folder, path), list, n);
+}
+
+static capl_status write_all_outputs(const char *folder, const capl_golden *golden, bool several)
+{
+  size_t n = 1;
+  for (const capl_golden *g = golden; g; g = g->next) n += (size_t)outputs_of(g);
+  capl_named_tensor *list = calloc(n, sizeof *list);
+  char (*names)[CAPL_GRAPH_NAME_MAX + 16] = calloc(n, sizeof *names);
+  capl_status status = list && names ? write_outputs(folder, golden, several, list, names)
+      : CAPL_FAIL(CAPL_ENOMEM, "no memory for the golden pairs of %s", folder);
+  free(list);
+  free(names);
+  return status;
+}
+
 capl_status golden_write(const char *folder, const capl_golden *golden, bool several)
 {
-  char path[PATH_ROOM], names[CAPL_GOLDEN_MAX][32];
-  capl_named_tensor outputs[CAPL_GOLDEN_MAX];
-  int all = count_all(golden), first = 0, n = 0;
+  char path[PATH_ROOM];
+  int all = count_all(golden), first = 0;
   snprintf(path, sizeof path, "%s/golden", folder);
   for (const capl_golden *g = golden; g; g = g->next) CAPL_TRY(check_golden(g, all));
   if (mkdir(path, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", path, capl_errno_text(errno));
-  for (const capl_golden *g = golden; g; first += g->n, n++, g = g->next) {
-    CAPL_TRY(write_images(folder, g, first));
-    tensor_name(several, g->width, names[n], sizeof names[n]);
-    outputs[n] = (capl_named_tensor){names[n], g->output};
-  }
-  return capl_safetensors_save(output_path(folder, path), outputs, n);
+  for (const capl_golden *g = golden; g; first += g->n, g = g->next)
+    CAPL_TRY(g->images ? write_images(folder, g, first) : write_inputs(folder, g));
+  return write_all_outputs(folder, golden, several);
 }
 
 void golden_remove(const char *folder)
@@ -86,6 +147,7 @@ void golden_remove(const char *folder)
   char path[PATH_ROOM];
   for (int i = 0; i < CAPL_GOLDEN_MAX; i++) unlink(image_path(folder, i, path));
   unlink(output_path(folder, path));
+  unlink(inputs_path(folder, path));
   snprintf(path, sizeof path, "%s/golden", folder);
   rmdir(path);
 }
@@ -101,7 +163,7 @@ typedef struct {
 static capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list, int count, int w)
 {
   char name[32];
-  tensor_name(model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
+  tensor_name("output", model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
   for (int k = 0; k < count; k++)
     if (strcmp(list[k].name, name) == 0) return list[k].tensor;
   return NULL;
@@ -110,7 +172,7 @@ static capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list
 static capl_status no_output(const capl_model *m, const char *path, int w)
 {
   char name[32];
-  tensor_name(model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
+  tensor_name("output", model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
   return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %d numbers for each of 1 to %d images", path, name,
                    model_outputs(m, w), CAPL_GOLDEN_MAX);
 }

@@ -1,7 +1,9 @@
 /* golden.h -- golden pairs of a model file: images, and what the model said of them when it was saved.
 **
 ** golden/00.png, golden/01.png … and golden.safetensors with one tensor, output (n,...) f32, in the same order; of a
-** model of several widths with one for each, narrow ones first.
+** model of several widths with one for each, narrow ones first. Outputs with names are tensors of these names. Where
+** the model takes something else than images, golden/inputs.safetensors has it under the names of the inputs (input
+** where there is none).
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_IO_GOLDEN_H

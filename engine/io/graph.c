@@ -138,9 +138,13 @@ static capl_status order_inputs(const capl_graph *g, const capl_named_tensor *li
 {
   for (int k = 0; k < n; k++) {
     int i = find_input(g, list[k].name);
+    if (i < 0 && !*g->inputs[0].name)
+      return CAPL_FAIL(CAPL_EVALUE, "the model takes one tensor without a name, not '%.80s'", list[k].name);
+    if (i < 0 && (!list[k].name || !*list[k].name))
+      return CAPL_FAIL(CAPL_EVALUE, "the model takes its inputs by name; the first is '%s'", g->inputs[0].name);
     if (i < 0)
-      return CAPL_FAIL(CAPL_EVALUE, "the model has no input '%.80s'; its first is '%s'",
-                       list[k].name ? list[k].name : "", g->inputs[0].name);
+      return CAPL_FAIL(CAPL_EVALUE, "the model has no input '%.80s'; its first is '%s'", list[k].name,
+                       g->inputs[0].name);
     if (x[i]) return CAPL_FAIL(CAPL_EVALUE, "the input '%s' is given twice", g->inputs[i].name);
     x[i] = list[k].tensor;
   }

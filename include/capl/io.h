@@ -78,14 +78,16 @@ CAPL_API capl_status capl_graph_run_named(const capl_graph *graph, const capl_na
 /* The same for a graph of one input and one output, whatever their names. */
 CAPL_API capl_status capl_graph_run(const capl_graph *graph, capl_tensor *input, capl_tensor **out);
 
-/* A few images and the model's output for them: whoever loads the model can see whether it still says the same. */
+/* A few inputs and the model's outputs for them: whoever loads the model can see whether it still says the same. */
 enum { CAPL_GOLDEN_MAX = 32 };
 typedef struct capl_golden {
   int n;                       /* 1..CAPL_GOLDEN_MAX, of all widths together */
   int width, height, channels; /* px; channels 1 or 3 */
-  const uint8_t *images;       /* (n,H,W,C) */
-  capl_tensor *output;         /* (n,...) f32 */
+  const uint8_t *images;       /* (n,H,W,C); NULL: inputs */
+  capl_tensor *output;         /* (n,...) f32; NULL: outputs */
   const struct capl_golden *next; /* those of another width, NULL = no more */
+  const capl_named_tensor *inputs, *outputs; /* (n,...), outputs in f32, in place of images and of output */
+  int n_inputs, n_outputs;
 } capl_golden;
 
 /* Writes the folder path at once: weights, graph, meta_json (a JSON object as text; the version of the format is

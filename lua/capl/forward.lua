@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local check = require "check"
 local precision = require "precision"
 
 local forward = {}
@@ -29,6 +30,16 @@ local function widened(batch)
   return out
 end
 
+--- The one thing that a model returns: a tensor, or a table of named tensors.
+-- errs type: it returns several
+function forward.result(...)
+  if select("#", ...) > 1 and select(2, ...) ~= nil then
+    check.fail("model", ("the model returns %d results; all but the first would be lost"):format(select("#", ...)),
+      "a model with several outputs returns a table of them: return {points = a, mask = b}")
+  end
+  return (...)
+end
+
 -- fn(batch) in the precision of o.
 local function under(o, fn, batch)
   if precision.read(o.precision) == "f32" then batch = widened(batch) end
@@ -37,13 +48,13 @@ end
 
 --- What the model says of a batch.
 function forward.output(o, batch)
-  return under(o, function(given) return o.model(o.input(given)) end, batch)
+  return under(o, function(given) return forward.result(o.model(o.input(given))) end, batch)
 end
 
 --- The loss of a batch, and the output that it is of.
 function forward.loss(o, batch)
   return under(o, function(given)
-    local output = o.model(o.input(given))
+    local output = forward.result(o.model(o.input(given)))
     return (o.loss(output, given)), output
   end, batch)
 end

@@ -218,6 +218,7 @@ static void wrong_inputs_are_refused_by_name(void **state)
     int n;
     const char *message;
   } cases[] = {
+    {{{NULL, x}}, 1, "the model takes its inputs by name; the first is 'image'"},
     {{{"image", x}}, 1, "the model needs the input 'level'"},
     {{{"image", x}, {"mask", x}}, 2, "the model has no input 'mask'; its first is 'image'"},
     {{{"image", x}, {"image", x}}, 2, "the input 'image' is given twice"},

@@ -124,7 +124,8 @@ static inline void tiny_save(const char *path, capl_device *device)
   assert_ok(capl_tensor_new(device, CAPL_F32, 4, (int64_t[]){N, 1, TINY_HEIGHT, TINY_WIDTH}, CAPL_AUTO, &x));
   assert_ok(capl_model_prepare(TINY_META, levels, N, TINY_WIDTH, TINY_HEIGHT, 1, capl_tensor_data(x)));
   assert_ok(capl_graph_run(g, x, &y));
-  capl_golden golden = {N, TINY_WIDTH, TINY_HEIGHT, 1, levels, y, NULL};
+  capl_golden golden = {.n = N, .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1, .images = levels,
+                        .output = y};
   assert_ok(capl_model_save(path, g, TINY_META, &golden));
   capl_tensor_unref(x);
   capl_tensor_unref(y);

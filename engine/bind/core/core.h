@@ -111,6 +111,8 @@ int bind_check_sizes(lua_State *L, int first, int64_t *size, int *next);
 /* The table {name = tensor} at i as a list that borrows names and tensors; lives in a userdata pushed on the stack.
 ** Sorted by name, so that equal models give equal files. */
 capl_named_tensor *bind_check_named(lua_State *L, int i, int *n);
+/* The same; or the tensor at i, as one without a name, in *one. */
+capl_named_tensor *bind_check_ports(lua_State *L, int i, int *n, capl_named_tensor *one);
 /* Pushes the list as such a table and frees it. */
 void bind_push_named(lua_State *L, capl_named_tensor *list, int n);
 

@@ -34,6 +34,14 @@ capl_named_tensor *bind_check_named(lua_State *L, int i, int *n)
   return list;
 }
 
+capl_named_tensor *bind_check_ports(lua_State *L, int i, int *n, capl_named_tensor *one)
+{
+  if (lua_istable(L, i)) return bind_check_named(L, i, n);
+  *one = (capl_named_tensor){NULL, bind_check_tensor(L, i)};
+  *n = 1;
+  return one;
+}
+
 void bind_push_named(lua_State *L, capl_named_tensor *list, int n)
 {
   lua_newtable(L);
@@ -111,14 +119,16 @@ static int core_trace_cancel(lua_State *L)
   return 0;
 }
 
-/* trace_end(input, output, {name = tensor}) -> graph */
+/* trace_end(input, output, {name = tensor}) -> graph; input and output: a tensor or {name = tensor} */
 static int core_trace_end(lua_State *L)
 {
-  capl_tensor *input = bind_check_tensor(L, 1), *output = bind_check_tensor(L, 2);
-  int n;
-  capl_named_tensor *list = bind_check_named(L, 3, &n);
+  capl_named_tensor input, output;
+  capl_traced t = {0};
+  t.inputs = bind_check_ports(L, 1, &t.n_inputs, &input);
+  t.outputs = bind_check_ports(L, 2, &t.n_outputs, &output);
+  t.weights = bind_check_named(L, 3, &t.n_weights);
   capl_graph **g = push_graph(L);
-  bind_check(L, capl_trace_end(input, output, list, n, g), NULL);
+  bind_check(L, capl_trace_end_named(&t, g), NULL);
   return 1;
 }
 
@@ -136,14 +146,28 @@ static int core_graph_merge_width(lua_State *L)
   return 0;
 }
 
-/* graph_run(graph, x) -> y */
+/* One tensor, or {name = tensor} where the graph's outputs have names. */
+static int push_outputs(lua_State *L, const capl_graph *g, capl_tensor **y)
+{
+  if (!*capl_graph_output_name(g, 0)) return bind_push_tensor(L, y[0]), 1;
+  lua_newtable(L);
+  for (int o = 0; o < capl_graph_outputs(g); o++) {
+    bind_push_tensor(L, y[o]);
+    lua_setfield(L, -2, capl_graph_output_name(g, o));
+  }
+  return 1;
+}
+
+/* graph_run(graph, x) -> y; x and y: a tensor or {name = tensor} */
 static int core_graph_run(lua_State *L)
 {
   capl_graph **g = check_graph(L, 1);
-  capl_tensor *x = bind_check_tensor(L, 2), *y = NULL;
-  bind_check(L, capl_graph_run(*g, x, &y), NULL);
-  bind_push_tensor(L, y);
-  return 1;
+  capl_tensor *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
+  capl_named_tensor one;
+  int n;
+  capl_named_tensor *x = bind_check_ports(L, 2, &n, &one);
+  bind_check(L, capl_graph_run_named(*g, x, n, y), NULL);
+  return push_outputs(L, *g, y);
 }
 
 static int graph_gc(lua_State *L)
@@ -154,7 +178,7 @@ static int graph_gc(lua_State *L)
   return 0;
 }
 
-/* model_save(path, graph, meta json[, images, output]): see model.c */
+/* model_save(path, graph, meta json[, inputs, outputs]): see model.c */
 static int core_model_save(lua_State *L)
 {
   return bind_model_save(L, *check_graph(L, 2));

@@ -257,24 +257,38 @@ static int core_model_input(lua_State *L)
   return 1;
 }
 
-/* Golden pairs of one width each, from lists of images u8 (N,C,H,W) and outputs (N,...) at i and i + 1. */
+/* What the model was given, at the top of the stack: images u8 (N,C,H,W), or {name = tensor (N,...)}. */
+static capl_golden check_given(lua_State *L)
+{
+  capl_golden golden = {0};
+  if (lua_istable(L, -1)) {
+    golden.inputs = bind_check_named(L, lua_gettop(L), &golden.n_inputs);
+    golden.n = golden.n_inputs > 0 && golden.inputs[0].tensor->ndim > 0 ? (int)golden.inputs[0].tensor->size[0] : 0;
+    return golden;
+  }
+  capl_tensor *images = check_images(L, lua_gettop(L));
+  return (capl_golden){.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
+                       .channels = (int)images->size[1], .images = push_levels(L, images)};
+}
+
+/* Golden pairs of one width each, from lists of inputs and outputs (N,...) or {name = output} at i and i + 1. */
 static int check_golden(lua_State *L, int i, capl_golden *golden)
 {
   int n = (int)lua_objlen(L, i);
-  luaL_checkstack(L, 3 * n, "too many golden pairs");
+  luaL_checkstack(L, 4 * n, "too many golden pairs");
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, i, k + 1);
-    capl_tensor *images = check_images(L, lua_gettop(L));
-    const uint8_t *levels = push_levels(L, images);
+    golden[k] = check_given(L);
     lua_rawgeti(L, i + 1, k + 1);
-    golden[k] = (capl_golden){.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
-                              .channels = (int)images->size[1], .images = levels, .output = bind_check_tensor(L, -1)};
+    if (lua_istable(L, -1)) golden[k].outputs = bind_check_named(L, lua_gettop(L), &golden[k].n_outputs);
+    else golden[k].output = bind_check_tensor(L, -1);
     if (k > 0) golden[k - 1].next = &golden[k];
   }
   return n;
 }
 
-/* model_save(path, graph, meta json[, {images u8 (N,C,H,W), …}, {output (N,...), …}]): a pair of them for each width */
+/* model_save(path, graph, meta json[, {images u8 (N,C,H,W) or {name = input (N,...)}, …}, {output (N,...) or {name =
+** output}, …}]): a pair of them for each width */
 int bind_model_save(lua_State *L, const capl_graph *graph)
 {
   const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *meta = bind_check_string(L, 3);
