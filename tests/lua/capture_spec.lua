@@ -34,6 +34,21 @@ local function captcha_cnn()
   return nn.Sequential(layers)
 end
 
+-- Batch norm and relu in a forward of its own, which are fused (engine/bind/core/peephole.c).
+local function called_one_by_one()
+  capl.manual_seed(7)
+  local Net = nn.class("Net")
+  function Net:init()
+    self.conv, self.bn, self.relu = nn.Conv2d(1, 8, 3, {padding = 1}), nn.BatchNorm2d(8), nn.ReLU()
+    self.fc, self.last = nn.Linear(8 * 8 * 12, 10), nn.BatchNorm1d(10)
+  end
+  function Net:forward(x)
+    x = self.relu(self.bn(self.conv(x)))
+    return self.last(self.fc(x:flatten(2)))
+  end
+  return Net()
+end
+
 -- Batches of one shape, made before the steps.
 local function batches(count)
   local out = {}
@@ -99,6 +114,12 @@ describe("a captured step equals the plain one", function()
       assert.equal(records and 8 or 0, run:state().replays)
       if precision == "fp16" then assert.is_true(result.skipped > 0 and result.skipped < 8, result.skipped) end
     end
+  end)
+
+  it("of batch norms called in a forward, the last of which no relu follows", function()
+    local fused = capl.counters().fused_ops
+    equals_plain(7, {net = called_one_by_one})
+    assert.is_true(capl.counters().fused_ops > fused)
   end)
 
   it("with SGD, momentum and clipping", function()

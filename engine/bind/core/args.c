@@ -13,7 +13,7 @@
 
 const char *bind_typename(lua_State *L, int i)
 {
-  if (bind_to_handle(L, i)) return "tensor";
+  if (bind_peek_handle(L, i)) return "tensor";
   return lua_isnoneornil(L, i) ? "nil" : luaL_typename(L, i);
 }
 

@@ -52,6 +52,7 @@ static int watch_begin(lua_State *L)
     lua_pop(L, 1);
   }
   bind_use(L);
+  bind_settle(L, NULL);
   bind_check(L, capl_watch_begin(w, args, n, bind_current.streams, bind_check_bool(L, 3)), "capture");
   return 0;
 }
@@ -61,6 +62,7 @@ static int watch_finish(lua_State *L)
 {
   capl_watch *w = *watch_box(L);
   bind_use(L);
+  bind_settle(L, NULL);
   bind_check(L, capl_watch_end(w), "capture");
   lua_pushinteger(L, capl_watch_alike(w));
   return 1;
@@ -129,6 +131,7 @@ static int core_can_capture(lua_State *L)
 static int core_capture_begin(lua_State *L)
 {
   capl_device *device = bind_opt_device(L, 1);
+  bind_settle(L, NULL); /* what waits belongs to what was before */
   capl_capture **box = lua_newuserdata(L, sizeof *box);
   *box = NULL;
   luaL_setmetatable(L, CAPTURE_TYPE);
@@ -141,6 +144,7 @@ static int core_capture_begin(lua_State *L)
 /* recording:finish() -> true, or nil and why */
 static int capture_finish(lua_State *L)
 {
+  bind_settle(L, NULL);
   if (capl_capture_end(*capture_box(L)) != CAPL_OK) return push_refusal(L);
   lua_pushboolean(L, true);
   return 1;

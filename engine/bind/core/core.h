@@ -19,7 +19,8 @@
 
 /* What a Lua tensor is: one reference to an engine tensor. In a scope it is also in the scope's list. */
 typedef struct capl_handle {
-  capl_tensor *t; /* NULL after :free() or the end of its scope */
+  capl_tensor *t; /* NULL after :free() or the end of its scope, and beside later */
+  struct bind_later *later; /* what its tensor can be computed from, peephole.c; NULL for most */
   struct capl_handle *previous, *next;
 } capl_handle;
 
@@ -30,8 +31,10 @@ static inline void owned_release(capl_tensor **t) { capl_tensor_unref(*t); }
 
 /* Pushes a handle that takes over the reference t, also when it raises. */
 void bind_push_tensor(lua_State *L, capl_tensor *t);
-/* The handle at i, or NULL if there is no tensor. */
+/* The handle at i, or NULL if there is no tensor. Nothing waits afterwards (peephole.c). */
 capl_handle *bind_to_handle(lua_State *L, int i);
+/* The same for who does not look at any tensor's values or fields. */
+capl_handle *bind_peek_handle(lua_State *L, int i);
 /* Lets the engine's tensor go; the handle stays as "released". */
 void bind_handle_release(capl_handle *h);
 /* Takes h out of its scope. */
@@ -82,6 +85,16 @@ void bind_fuse_check(lua_State *L, const capl_op *op, capl_tensor *const *in, in
 void bind_fuse_note(lua_State *L, capl_op_id id, capl_tensor *const *in, const capl_attr *attr, capl_tensor *out);
 /* For functions that write into tensors. */
 void bind_fuse_refuse(lua_State *L);
+
+/* ---- a batch norm that waits for its relu (peephole.c) ---------------------------------------- */
+
+bool bind_is_waiting(void);
+/* Runs what waits, and what the tensor of h (or NULL) can be computed from. */
+void bind_settle(lua_State *L, capl_handle *h);
+/* Forgets how the tensor of h can be computed; of one that waits the running statistics are written first. */
+void bind_later_drop(capl_handle *h);
+/* An op is about to be called with what is on the stack: true if it ran with what waits, its result on top. */
+bool bind_peephole(lua_State *L, capl_op_id id);
 
 /* ---- arguments (args.c) -------------------------------------------------------------------- */
 
@@ -176,6 +189,7 @@ void bind_open_create(lua_State *L);
 void bind_open_show(lua_State *L);
 void bind_open_ops(lua_State *L);
 void bind_open_fuse(lua_State *L);
+void bind_open_peephole(lua_State *L);
 void bind_open_scopes(lua_State *L);
 void bind_open_misc(lua_State *L);
 void bind_open_finite(lua_State *L);

@@ -46,8 +46,8 @@ static void describe(lua_State *L, const lua_Debug *ar)
 /* Takes the tensors in the value on top out of their scopes, whose end would release them. */
 static void keep_tensors(lua_State *L, int depth)
 {
-  capl_handle *h = bind_to_handle(L, -1);
-  if (h && h->t) bind_handle_keep(h);
+  capl_handle *h = bind_peek_handle(L, -1);
+  if (h) bind_handle_keep(h);
   if (!lua_istable(L, -1) || depth == DEPTH) return;
   luaL_checkstack(L, 4, "frames");
   int n = 0;

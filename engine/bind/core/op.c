@@ -136,6 +136,7 @@ static int op_call(lua_State *L)
   capl_op_id id = (capl_op_id)lua_tointeger(L, lua_upvalueindex(1));
   bool variadic = lua_toboolean(L, lua_upvalueindex(2));
   const capl_op *op = capl_op_get(id);
+  if (bind_peephole(L, id)) return 1;
   int top = lua_gettop(L);
   bool list = variadic && lua_istable(L, 1);
   bool options = top > (list ? 1 : 0) && lua_istable(L, top); /* 0 is no index: there an old value may lie */

@@ -32,7 +32,7 @@ void bind_scope_add(capl_handle *h)
 /* Moves the tensors among the value at i, also inside tables, to the enclosing scope. */
 static void keep_results(lua_State *L, int i, int level)
 {
-  capl_handle *h = bind_to_handle(L, i);
+  capl_handle *h = bind_peek_handle(L, i);
   if (h && h->previous) {
     bind_handle_keep(h);
     bind_scope_add(h);

@@ -235,6 +235,7 @@ static void open_core(lua_State *L)
   bind_open_show(L);
   bind_open_ops(L);
   bind_open_fuse(L);
+  bind_open_peephole(L);
   bind_open_scopes(L);
   bind_open_misc(L);
   bind_open_finite(L);

@@ -18,7 +18,14 @@ static const size_t MB = (size_t)1 << 20;
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-capl_handle *bind_to_handle(lua_State *L, int i) { return luaL_testudata(L, i, TENSOR_TYPE); }
+capl_handle *bind_peek_handle(lua_State *L, int i) { return luaL_testudata(L, i, TENSOR_TYPE); }
+
+capl_handle *bind_to_handle(lua_State *L, int i)
+{
+  capl_handle *h = bind_peek_handle(L, i);
+  if (h && (h->later || bind_is_waiting())) bind_settle(L, h);
+  return h;
+}
 
 void bind_handle_keep(capl_handle *h)
 {
@@ -33,6 +40,7 @@ void bind_handle_release(capl_handle *h)
   h->t = NULL;
   bind_handle_keep(h);
   capl_tensor_unref(t);
+  if (h->later) bind_later_drop(h);
 }
 
 void bind_push_tensor(lua_State *L, capl_tensor *t)
@@ -206,7 +214,7 @@ static int tensor_len(lua_State *L)
 
 static int tensor_gc(lua_State *L)
 {
-  capl_handle *h = bind_to_handle(L, 1);
+  capl_handle *h = bind_peek_handle(L, 1);
   if (h) bind_handle_release(h);
   return 0;
 }
@@ -216,7 +224,7 @@ static int tensor_gc(lua_State *L)
 /* x:free() lets the memory go now; other tensors and the tape may still hold it. */
 static int tensor_free(lua_State *L)
 {
-  capl_handle *h = bind_to_handle(L, 1);
+  capl_handle *h = bind_peek_handle(L, 1);
   if (!h) return bind_type_error(L, 1, "tensor");
   bind_handle_release(h);
   return 0;
@@ -233,9 +241,9 @@ static int tensor_keep(lua_State *L)
 
 static int tensor_is_released(lua_State *L)
 {
-  capl_handle *h = bind_to_handle(L, 1);
+  capl_handle *h = bind_peek_handle(L, 1);
   if (!h) return bind_type_error(L, 1, "tensor");
-  lua_pushboolean(L, h->t == NULL);
+  lua_pushboolean(L, !h->t && !h->later);
   return 1;
 }
 
@@ -413,7 +421,7 @@ static int core_swap(lua_State *L)
 /* core.is_tensor(value) */
 static int core_is_tensor(lua_State *L)
 {
-  lua_pushboolean(L, lua_gettop(L) > 0 && bind_to_handle(L, 1) != NULL);
+  lua_pushboolean(L, lua_gettop(L) > 0 && bind_peek_handle(L, 1) != NULL);
   return 1;
 }
 

@@ -36,13 +36,27 @@ function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() e
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
--- Runs batch_norm or an op that begins with it; only its first output matters outside. A frozen layer (train.freeze)
--- uses its running statistics in training, too.
-function BatchNorm:fused(x, name)
+-- Counts the batch -> momentum and whether the batch's statistics are used. A frozen layer (train.freeze) uses its
+-- running statistics in training, too.
+local function begin(self)
   local again, training = observer.recomputing, self.training and not self.frozen -- again: the batch has been counted
   if training and not again then observer:each_time(count_batch, self) end
+  return again and 0 or self.momentum, training
+end
+
+-- batch_norm, or bn_act if the op that reads its result next is relu (engine/bind/core/peephole.c).
+local function normalized(self, x)
+  if not observer.fuse then return self:fused(x, "batch_norm") end
+  local momentum, training = begin(self)
+  local y = core.normalize(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps, momentum, training)
+  return y
+end
+
+-- Runs batch_norm or an op that begins with it; only its first output matters outside.
+function BatchNorm:fused(x, name)
+  local momentum, training = begin(self)
   local y, mean, invstd, reserve = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
-    {eps = self.eps, momentum = again and 0 or self.momentum, training = training})
+    {eps = self.eps, momentum = momentum, training = training})
   mean:free()
   invstd:free()
   if reserve then reserve:free() end
@@ -56,7 +70,8 @@ function BatchNorm:extra() return tostring(self.num_features) end
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
 -- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
 -- init weight 1, bias 0, running mean 0, running variance 1
--- errs shape: x has other than num_features channels
+-- errs shape: x has other than num_features channels. state: y was given to a ReLU, which was fused, and is read after
+--      the weights or x have changed; capl.fuse(false) fuses nothing
 -- paper S. Ioffe, C. Szegedy: Batch normalization, 2015
 -- eg   nn.BatchNorm2d(3)(capl.zeros(2, 3, 4, 4)):size(2)  --> 3
 local BatchNorm2d = classes.class("BatchNorm2d", BatchNorm)
@@ -69,7 +84,7 @@ end
 
 function BatchNorm2d:forward(x)
   if not core.is_tensor(x) or x.ndim ~= 4 then refuse(self, x, "(N,C,H,W)") end
-  local y = self:fused(x, "batch_norm")
+  local y = normalized(self, x)
   return y
 end
 
@@ -80,8 +95,8 @@ BatchNorm1d.pure = true
 
 function BatchNorm1d:forward(x)
   if not core.is_tensor(x) or (x.ndim ~= 2 and x.ndim ~= 3) then refuse(self, x, "(N,C) or (N,C,L)") end
-  if x.ndim == 3 then return self:fused(x:unsqueeze(3), "batch_norm"):squeeze(3) end
-  local y = self:fused(x, "batch_norm")
+  if x.ndim == 3 then return normalized(self, x:unsqueeze(3)):squeeze(3) end
+  local y = normalized(self, x)
   return y
 end
 
