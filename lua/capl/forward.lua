@@ -3,7 +3,7 @@
 -- Training, evaluation and whoever looks at a model beside them call it here: o = {model, loss, input, precision} as of
 -- train.fit. Whatever the loader gave, a model outside autocast gets f32.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 local precision = require "precision"
@@ -11,7 +11,7 @@ local precision = require "precision"
 local forward = {}
 
 --- The options of whoever calls a model, for check.options.
-forward.input = {"input", "function", default = function(batch) return batch.image or batch.input end}
+forward.input = {"input", "function"}
 forward.precision = {"precision", "string", "table", default = "auto"}
 
 local function is_16_bit(value) return core.is_tensor(value) and (value.dtype == "bf16" or value.dtype == "f16") end
@@ -29,6 +29,54 @@ local function widened(batch)
   for key, value in pairs(batch) do out[key] = rawget(out, key) or value end
   return out
 end
+
+local function field(batch, name)
+  local value = batch[name]
+  if value ~= nil then return value end
+  check.fail("capl.model", ("inputs: the batch has no field '%s'"):format(name),
+    "its fields are image, target and those of the source: mask, points, input …")
+end
+
+-- One field of a batch as it is, several as a table.
+local function pick(names)
+  if #names == 1 then return function(batch) return field(batch, names[1]) end end
+  return function(batch)
+    local out = {}
+    for _, name in ipairs(names) do out[name] = field(batch, name) end
+    return out
+  end
+end
+
+--- Checks the inputs of capl.model: a function(batch), or a list of the names of a batch's fields.
+-- errs value
+function forward.check_inputs(inputs)
+  if inputs == nil or type(inputs) == "function" then return end
+  check.list("capl.model", inputs)
+  if #inputs == 0 then check.fail("capl.model", "inputs is an empty list", 'inputs = {"image"}') end
+  for _, name in ipairs(inputs) do
+    if type(name) ~= "string" then
+      check.fail("capl.model", "inputs is a list of names, not of " .. core.typename(name), 'inputs = {"image", "mask"}')
+    end
+  end
+end
+
+--- function(batch) -> what the model is called with: input, or as capl.model says of this model; nil: neither.
+function forward.input_of(model, input)
+  if input then return input end
+  local inputs = observer.model == model and model and (observer.model_options or {}).inputs
+  if not inputs then return nil end
+  return type(inputs) == "function" and inputs or pick(inputs)
+end
+
+--- What the model of o is called with for a batch.
+function forward.given(o, batch)
+  local input = forward.input_of(o.model, o.input)
+  if input then return input(batch) end
+  return batch.image or batch.input
+end
+
+--- What the model returns for a batch of which input, a function, makes what it is called with.
+function forward.call(model, input, batch) return model(input(batch)) end
 
 --- The one thing that a model returns: a tensor, or a table of named tensors.
 -- errs type: it returns several
@@ -48,13 +96,13 @@ end
 
 --- What the model says of a batch.
 function forward.output(o, batch)
-  return under(o, function(given) return forward.result(o.model(o.input(given))) end, batch)
+  return under(o, function(given) return forward.result(o.model(forward.given(o, given))) end, batch)
 end
 
 --- The loss of a batch, and the output that it is of.
 function forward.loss(o, batch)
   return under(o, function(given)
-    local output = forward.result(o.model(o.input(given)))
+    local output = forward.result(o.model(forward.given(o, given)))
     return (o.loss(output, given)), output
   end, batch)
 end

@@ -140,10 +140,13 @@ capl.ops = core.ops
 --- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): registers the model to train. Its output
 -- (N,T,K) has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any
 -- length, K being the charset and a blank behind it.
+-- opts inputs = list of the names of a batch's fields that the model is called with: one as it is, several as a table
+--      by name; or function(batch) -> what it is called with; without it batch.image, else batch.input
 -- errs value: unknown option, output or decoding, or CTC without a charset
 function capl.model(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end
   require("meter.ctc").check_options(opts or {})
+  require("forward").check_inputs((opts or {}).inputs)
   observer:set_model(model, opts or {})
   return model
 end

@@ -7,7 +7,7 @@ local forward = require "forward"
 
 local io = {}
 
-local OP = "capl.io.save_model"
+local OP = "model file"
 local NAME = "^[%a_][%w_]*$"
 
 -- ---- inputs and outputs ----

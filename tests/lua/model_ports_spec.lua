@@ -147,3 +147,31 @@ describe("saving refuses", function()
     assert.matches("the model's output level was not made by any op: nothing to record", text, 1, true)
   end)
 end)
+
+describe("capl.model's inputs", function()
+  local function model_error(inputs)
+    return error_text(capl.model, nn.Linear(4, 3), {inputs = inputs})
+  end
+
+  it("are a list of names or a function", function()
+    assert.matches("inputs is an empty list", model_error{}, 1, true)
+    assert.matches("inputs is a list of names, not of number", model_error{3}, 1, true)
+    assert.matches("inputs", model_error("image"), 1, true)
+  end)
+
+  it("say what an evaluation calls the model with", function()
+    local given
+    local model = model_of(function(self, x)
+      given = x
+      return self.head(x.input)
+    end)
+    local source = capl.data.tensors{input = capl.ones(4, 4), value = capl.ones(4, 3)}
+    local loader = capl.data.loader{source = source, role = "val", batch = 4, workers = 0}
+    capl.model(model, {inputs = {"input", "value"}})
+    capl.train.evaluate(model, loader, {meter = "regression"})
+    assert.same({4, 3}, given.value.shape)
+    capl.model(nn.Linear(4, 3)) -- of another model they say nothing
+    local text = error_text(capl.train.evaluate, model, loader, {meter = "regression"})
+    assert.matches("a tensor has no 'input'", text, 1, true)
+  end)
+end)

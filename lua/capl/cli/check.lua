@@ -7,6 +7,8 @@ local core = ...
 local check_files = require "cli.check_files"
 local expect = require "recipe.expect"
 local facts = require "run.facts"
+local model_input = require "run.model_input"
+local modelfile = require "run.modelfile"
 local plan = require "cli.plan"
 local recipe = require "cli.execute"
 
@@ -21,7 +23,8 @@ end
 -- The table of the layers. What takes series may be called with something else than batch.input as it is.
 local function summary_text(run)
   local summary = require "nn.summary"
-  if run.image_shape then return tostring(summary(run.model, run.image_shape)) end
+  local call = model_input.caller(run)
+  if run.image_shape or call then return tostring(summary(run.model, run.input_shape, {call = call})) end
   local ok, table_of = pcall(summary, run.model, run.input_shape)
   return ok and tostring(table_of) or "no table of layers: the model does not take batch.input as it is"
 end
@@ -33,7 +36,7 @@ local function print_summary(run)
   elseif not run.model then
     out("no layers to show: the recipe does not call capl.model\n")
   end
-  out(("first step: peak %s of tensors%s\n"):format(bytes(core.memory("meta").peak),
+  out(("first step: peak %s of tensors%s\n"):format(bytes(run.step_peak or core.memory("meta").peak),
     run.input_shape and ", batch " .. run.input_shape[1] or ""))
 end
 
@@ -47,7 +50,7 @@ local function print_json(run, path)
   table.sort(read)
   for i, entry in ipairs(run.loaders) do roles[i] = entry.role end
   core.sys.out(core.json_encode{recipe = path, roles = roles, metrics = run.metrics,
-    peak_bytes = core.memory("meta").peak, batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
+    peak_bytes = run.step_peak, batch = run.input_shape and run.input_shape[1], expected = expect.said(run),
     modules = modules, read = read, data = facts.data(run.loaders),
     parameters = run.model and run.model:parameter_count()} .. "\n")
 end
@@ -88,7 +91,11 @@ local function main(job)
   if job.ranks and job.ranks > 1 then return print_plan(job, words, job.ranks, as_json) end
   local run = job.run
   core.device("meta")
-  run:on("step", function() core.sys.unwind() end)
+  run:on("step", function()
+    run.step_peak = core.memory("meta").peak
+    if run.fitting then modelfile.check(run.fitting.model, run.fitting.input) end -- errors name train.fit's line
+    core.sys.unwind()
+  end)
   local ended = recipe.execute(job, {mode = "check", args = words, quiet = true})
   if ended then no_step(job) end
   if as_json then

@@ -6,6 +6,8 @@
 local core, observer = ...
 
 local digit_groups = require "digit_groups"
+local model_input = require "run.model_input"
+local modelfile = require "run.modelfile"
 local progress = require "run.progress"
 local recipe = require "cli.execute"
 local shell = require "shell"
@@ -23,6 +25,7 @@ local function listen(run, seen)
   run:on("fit", function(o) seen.fit = o end)
   run:on("step", function()
     seen.peak, seen.live = core.memory("meta").peak, core.memory("meta").live
+    if seen.fit then modelfile.check(seen.fit.model, seen.fit.input) end
     core.sys.unwind()
   end)
 end
@@ -82,7 +85,7 @@ function plan.metrics(run, seen, ranks)
   f.parameters, f.trained = parameters(run)
   f.gradient_bytes = 4 * f.trained
   if not run.image_shape then return f end
-  f.macs = require("nn.summary")(run.model, run.image_shape).macs
+  f.macs = require("nn.summary")(run.model, run.image_shape, {call = model_input.caller(run)}).macs
   return f
 end
 

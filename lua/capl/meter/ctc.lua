@@ -10,7 +10,8 @@ local ctc = {}
 --- How the output of a text model is read; capl.model and meters take one.
 ctc.decodings = {"argmax", "ctc"}
 
-local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"}}
+local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"},
+  {"inputs", "table", "function"}}
 local outputs = {"text", "class", "numbers"}
 
 --- Checks what capl.model is given.

@@ -80,7 +80,8 @@ local function without_idle(rows)
 end
 
 --- Table of the layers of a model for an input of the given sizes.
--- in   model; sizes {N, C, H, W} of the input; opts dtype = "f32"
+-- in   model; sizes {N, C, H, W} of the input; opts dtype = "f32"; call = function(): calls the model in another way
+--      than with a tensor of these sizes, for as many samples
 -- out  {rows = {{name, layer, shape, parameters, macs}}, parameters, macs}: MACs of one sample; tostring draws it.
 --      A module that runs twice has a row for each time, its parameters only in the first. One of other modules has a
 --      row for what it computes itself: a matmul in its forward, attention.
@@ -88,7 +89,7 @@ end
 local function summary(model, sizes, opts)
   if not classes.is_module(model) then check.arg(1, "summary", "module", model) end
   check.arg(2, "summary", "table", sizes)
-  local dtype = check.options("summary", {{"dtype", "string", default = "f32"}}, opts).dtype
+  local o = check.options("summary", {{"dtype", "string", default = "f32"}, {"call", "function"}}, opts)
   local rows, counted, events = {}, {}, nil
   local function seen(module, name, out)
     local whole = #module:children() > 0
@@ -97,8 +98,8 @@ local function summary(model, sizes, opts)
       label = name}
   end
   on_meta(model, function()
-    local x = core.empty(sizes, {dtype = dtype, device = "meta"})
-    events = labels.observe(model, seen, core.trace, function() model(x) end)
+    local x = core.empty(sizes, {dtype = o.dtype, device = "meta"})
+    events = labels.observe(model, seen, core.trace, o.call or function() model(x) end)
   end)
   local result = {rows = rows, parameters = model:parameter_count(), macs = 0}
   local first = {}

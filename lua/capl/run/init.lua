@@ -9,6 +9,7 @@ local Features = require "run.features"
 local dist = require "dist"
 local facts = require "run.facts"
 local fields = require "fields"
+local model_input = require "run.model_input"
 local output = require "output"
 local own_kernels = require "run.own_kernels"
 local run_folder = require "run.folder"
@@ -326,6 +327,7 @@ function Run:batch(loader, batch)
   if self.before_batch then self.before_batch() end
   self.image_shape = batch.image and batch.image.shape
   self.input_shape = self.image_shape or batch.input and batch.input.shape
+  self.batch_fields = self.batch_fields or model_input.fields(batch)
   if loader.role ~= "train" then return end
   self.step_images = self.step_images + batch.count
   if self.steps == 0 then self.counts_before = precision_counts.all() end

@@ -7,6 +7,7 @@ local core, observer = ...
 local fields = require "fields"
 local sync = require "dist.sync"
 local Run = require "run"
+local model_input = require "run.model_input"
 
 local modelfile = {}
 
@@ -78,30 +79,42 @@ local function facts_of(run, loader)
   return facts
 end
 
--- A batch of one for the model.
-local function one_input(run, facts)
-  if facts.width then return core.zeros(1, facts.channels, facts.height, facts.width) end
-  return core.zeros(1, unpack(run.input_shape, 2))
+-- Golden samples: images as they are for a model of images that a file can read, else what the model is called with.
+local function golden_of(job, loader, facts)
+  if facts.output and job.only == "image" then return first_images(loader.source, facts) end
+  return core.no_grad(model_input.samples, job, loader)
 end
 
-local function save(run, path, model, meta)
+-- What the file is made of: its description, and how it calls the model.
+local function parts_of(run, model, meta, input)
   local loader = main_loader(run)
   local facts = facts_of(run, loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
   if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max say it
-  local images = facts.output and first_images(loader.source, facts) or nil
-  local example = one_input(run, facts)
-  require("io").save_model(path, model, example, facts, images)
+  return facts, model_input.of(run, model, facts, input), loader
+end
+
+local function save(run, path, model, meta, input)
+  local facts, job, loader = parts_of(run, model, meta, input)
+  local golden = golden_of(job, loader, facts)
+  require("io").save_model(path, job.call, job.example, facts, golden, {state = model})
 end
 
 --- Writes the model to the folder path, with everything that prediction needs, and golden pairs.
 -- in   path; model; meta optional: more to know about it, such as metrics = meter:result(); its keys go before what
 --      the loaders say (charset, length, normalize …). docs/model-file.md lists them
 -- errs value: the meta data contradict the model; io: the folder cannot be written
-function modelfile.save(path, model, meta)
+function modelfile.save(path, model, meta, input)
   local run = Run.of(observer)
   if run.mode ~= "run" or not sync.is_main() then return end
-  sync.busy("saving a model", save, run, path, model, meta)
+  sync.busy("saving a model", save, run, path, model, meta, input)
+end
+
+--- Whether train.fit's model can be saved, told at its first step and not at its best one. Nothing is written.
+-- errs as of save
+function modelfile.check(model, input)
+  local facts, job = parts_of(Run.of(observer), model, nil, input)
+  require("io").check_model(job.call, job.example, facts, {state = model})
 end
 
 return modelfile

@@ -10,6 +10,7 @@ local merge = require "meter.merge"
 local meters = require "meter"
 local pending = require "meter.pending"
 local progress = require "run.progress"
+local reread = require "run.reread"
 
 local OP = "train.evaluate"
 
@@ -77,12 +78,7 @@ end
 
 -- Some samples once more, for pictures -> their batch and the model's output, in another precision if asked for.
 local function read_again(loader, ids, o, precision)
-  local low = {}
-  for key, value in pairs(loader.low) do low[key] = value end
-  low.batch, low.workers, low.cache, low.rank, low.world = #ids, 0, "none", 0, 1
-  local box = core.data.loader(loader.source.box:subset(ids), low)
-  box:epoch(1)
-  local batch = box:next()
+  local batch = reread(loader, ids)
   return batch, forward.output(setmetatable({precision = precision}, {__index = o}), batch)
 end
 
@@ -161,7 +157,7 @@ end
 --      "regression" | function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict
 --      metric (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
 --      function(output, batch) for its mean; input = function(batch) -> what the model is
---      called with (batch.image, else batch.input)
+--      called with (as capl.model says, else batch.image or batch.input)
 -- In a world of several ranks each reads its part, and all get the meter that one process would have.
 -- out  meter: meter:result(), meter:line(), meter.main = name of the metric that says which model is better,
 --      meter.better = "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by

@@ -3,6 +3,7 @@
 local core, observer = ...
 
 local Run = require "run"
+local check = require "check"
 local fields = require "fields"
 local sync = require "dist.sync"
 local evaluate = require "train.evaluate"
@@ -23,6 +24,21 @@ local HOLD = 60 -- seconds that a Ctrl-C may wait for the end of a step
 local Fit = {}
 Fit.__index = Fit
 
+local by_fit = setmetatable({}, {__mode = "k"}) -- inputs of models that train.fit was given
+
+-- What the model is called with is a part of it: who evaluates or saves it later does likewise.
+local function register_input(run, o)
+  local before = run.model_options.inputs
+  if not o.input or run.model ~= o.model then return end
+  if before and not by_fit[before] then
+    check.fail(OP, "input is given, and capl.model has inputs; give one of them")
+  end
+  local known = {}
+  for key, value in pairs(run.model_options) do known[key] = value end
+  known.inputs, by_fit[o.input] = o.input, true
+  run.model_options = known
+end
+
 local function new(run, o)
   local self = setmetatable({
     run = run, o = o, model = o.model, optimizer = o.optimizer, step = 0, images = 0, epoch = 0, evaluations = 0,
@@ -35,6 +51,7 @@ local function new(run, o)
     local kind = fields.of_labels(o.train)
     run:set_model(o.model, kind and kind.options(o.train) or {output = "other"})
   end
+  register_input(run, o)
   o.optimizer:set_position(0)
   return self
 end
@@ -79,7 +96,7 @@ function Fit:model_path(name) return self.run.mode == "run" and sync.is_main() a
 
 function Fit:save_model(name, metrics)
   if self.run.mode ~= "run" then return end
-  modelfile.save(self:path(name), self.model, {normalize = self.o.train.normalize, metrics = metrics})
+  modelfile.save(self:path(name), self.model, {normalize = self.o.train.normalize, metrics = metrics}, self.o.input)
 end
 
 -- ---- evaluation ----
@@ -292,7 +309,8 @@ end
 -- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
 --       metric;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
---       input = function(batch) -> what the model is called with (batch.image, else batch.input);
+--       input = function(batch) -> what the model is called with (as capl.model says, else batch.image or
+--       batch.input);
 --       the end: steps | samples | epochs, and max_time = "5m", "90s", "1h30m", seconds or "none";
 --       eval_every = "auto" (12 times; with max_time fewer where they take more than 3 % of it) | steps;
 --       log_every = "auto" (200 points of the curve) | steps;

@@ -117,6 +117,7 @@ function restore.load(self, saved, file)
   if sync.world() then require("dist.agree").resumed(saved.step) end
   -- model files need it, also of a run that has no step left to make
   run.image_shape = run.image_shape or saved.image_shape
+  run.batch_fields = run.batch_fields or saved.batch_fields
 end
 
 return restore

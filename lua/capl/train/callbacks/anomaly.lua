@@ -281,7 +281,7 @@ function Anomaly:explain(what, value, at)
   self:stop_watching()
   at = self:at_fault(at)
   local batch, lines = at.batch, {}
-  batch.count = batch.count or self.input(batch).shape[1]
+  batch.count = batch.count or forward.given(self, batch).shape[1]
   local of_batch, batch_hint = self:of_batch(batch)
   local of_weights, weights_hint = self:of_weights()
   lines[1], lines[2] = of_batch or of_weights, of_batch and of_weights

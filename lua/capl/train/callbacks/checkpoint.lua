@@ -122,7 +122,7 @@ function Checkpoint:tree(ended)
   local seed, streams = core.rng()
   local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(),
     objects = {}, rng = {seed = seed, streams = streams}, top = self.top, built = self.built,
-    image_shape = self.run.image_shape}
+    image_shape = self.run.image_shape, batch_fields = self.run.batch_fields}
   for name, object in pairs(self.objects) do
     local get = restore.methods_of(object)
     out.objects[name] = object[get](object)
