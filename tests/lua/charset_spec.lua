@@ -127,6 +127,14 @@ describe("a charset", function()
       return out
     end
     assert.same(by_text(folder), by_text(lmdb))
+    local lines = {}
+    for i = 0, 11 do
+      local path = folder.box:name(i)
+      lines[i + 1] = path .. "\t" .. path:match("([^/]*)_%d*%.png$")
+    end
+    file("list.tsv", table.concat(lines, "\n") .. "\n")
+    local list = data.list(root .. "/list.tsv", {root = root .. "/png", charset = symbols, length = 4})
+    assert.same(by_text(folder), by_text(list))
     local found = data.folder(root .. "/png", {label = "auto", length = "auto"})
     assert.same({4, 4, 0}, {found.length_min, found.length, #found.bad})
   end)
