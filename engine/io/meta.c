@@ -39,7 +39,7 @@ static capl_status wrong(const char *path, const char *key, const char *wanted, 
 {
   char given[64];
   CAPL_FAIL(CAPL_EFORMAT, "%s: %s is %s, not %s", path, key, wanted, describe(item, given, sizeof given));
-  capl_error_hint("the file is damaged, or not of a model that gives texts or classes");
+  capl_error_hint("the file is damaged, or not of a model that this capl reads");
   return CAPL_EFORMAT;
 }
 
@@ -160,46 +160,89 @@ static capl_status read_text(const char *path, const cJSON *root, model_meta *m)
   return CAPL_OK;
 }
 
-/* The names of a list of strings, borrowed; NULL with an error set. *names: caller frees. */
-static capl_status list_names(const char *path, const cJSON *list, const char ***names)
+/* A list of 1 to most strings, borrowed; caller frees *names. */
+static capl_status list_strings(const char *path, const char *key, const cJSON *list, int most, const char ***names)
 {
-  static const char wanted[] = "a list of the names of 1 to 65536 classes";
+  char wanted[64];
   const cJSON *item;
   int n = cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0, i = 0;
-  if (n < 1 || n > CAPL_VOCAB_MAX) return wrong(path, "classes", wanted, list);
+  snprintf(wanted, sizeof wanted, "a list of 1 to %d names", most);
+  if (n < 1 || n > most) return wrong(path, key, wanted, list);
   const char **made = malloc((size_t)n * sizeof *made);
-  if (!made) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d classes", n);
+  if (!made) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d names", n);
   cJSON_ArrayForEach(item, list)
   {
-    if (!cJSON_IsString(item)) return free(made), wrong(path, "classes", wanted, item);
+    if (!cJSON_IsString(item)) return free(made), wrong(path, key, wanted, item);
     made[i++] = item->valuestring;
   }
   *names = made;
   return CAPL_OK;
 }
 
+/* The vocabulary of root[key], a list of names. */
+static capl_status read_names(const char *path, const cJSON *root, const char *key, int most, model_meta *m)
+{
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
+  const char **names = NULL;
+  CAPL_TRY(list_strings(path, key, list, most, &names));
+  capl_status status = capl_vocab_names(names, cJSON_GetArraySize(list), &m->vocab);
+  free(names);
+  m->characters = m->classes = capl_vocab_count(m->vocab);
+  m->length = m->length_min = 1;
+  if (status == CAPL_OK) return CAPL_OK;
+  capl_error e = *capl_error_last();
+  return CAPL_FAIL(e.code == CAPL_ENOMEM ? CAPL_ENOMEM : CAPL_EFORMAT, "%s: %s: %s", path, key, e.message);
+}
+
 /* A score for each of the classes. */
 static capl_status read_classes(const char *path, const cJSON *root, model_meta *m)
 {
-  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, "classes");
-  const char **names = NULL;
-  CAPL_TRY(list_names(path, list, &names));
-  capl_status status = capl_vocab_names(names, cJSON_GetArraySize(list), &m->vocab);
-  free(names);
-  if (status != CAPL_OK) {
-    capl_error e = *capl_error_last();
-    return CAPL_FAIL(e.code == CAPL_ENOMEM ? CAPL_ENOMEM : CAPL_EFORMAT, "%s: classes: %s", path, e.message);
-  }
   m->kind = CAPL_MODEL_CLASS;
-  m->length = m->length_min = 1;
-  m->characters = m->classes = capl_vocab_count(m->vocab);
+  return read_names(path, root, "classes", CAPL_VOCAB_MAX, m);
+}
+
+/* One number for each name; fallback where the key is missing. */
+static capl_status read_scale(const char *path, const cJSON *root, const char *key, bool above_0, const model_meta *m,
+                              double fallback, double *out)
+{
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key), *item;
+  char wanted[96];
+  int i = 0;
+  for (int k = 0; k < m->classes; k++) out[k] = fallback;
+  if (!list) return CAPL_OK;
+  snprintf(wanted, sizeof wanted, "a list of %d numbers%s, one for each name", m->classes, above_0 ? " above 0" : "");
+  if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != m->classes) return wrong(path, key, wanted, list);
+  cJSON_ArrayForEach(item, list)
+  {
+    double v = cJSON_IsNumber(item) ? item->valuedouble : NAN;
+    if (!isfinite(v) || (above_0 && v <= 0)) return wrong(path, key, wanted, item);
+    out[i++] = v;
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_numbers(const char *path, const cJSON *root, model_meta *m)
+{
+  m->kind = CAPL_MODEL_NUMBERS;
+  CAPL_TRY(read_names(path, root, "numbers", CAPL_VALUES_MAX, m));
+  CAPL_TRY(read_scale(path, root, "mean", false, m, 0, m->mean));
+  return read_scale(path, root, "std", true, m, 1, m->std);
+}
+
+/* x and y of each, px of the model's input. */
+static capl_status read_points(const char *path, const cJSON *root, model_meta *m)
+{
+  m->kind = CAPL_MODEL_POINTS;
+  CAPL_TRY(read_names(path, root, "points", CAPL_VALUES_MAX / 2, m));
+  m->length = m->length_min = 2;
   return CAPL_OK;
 }
 
 static const struct {
   const char *name;
   capl_status (*read)(const char *path, const cJSON *root, model_meta *m);
-} outputs[] = {{"text", read_text}, {"class", read_classes}};
+} outputs[] = {
+  {"text", read_text}, {"class", read_classes}, {"numbers", read_numbers}, {"points", read_points}};
 
 enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 
@@ -215,7 +258,8 @@ static capl_status read_output(const char *path, const cJSON *root, model_meta *
 {
   int k = output_of(root);
   if (k >= 0) return outputs[k].read(path, root, m);
-  return wrong(path, "output", "\"text\" or \"class\"", cJSON_GetObjectItemCaseSensitive(root, "output"));
+  return wrong(path, "output", "\"text\", \"class\", \"numbers\" or \"points\"",
+               cJSON_GetObjectItemCaseSensitive(root, "output"));
 }
 
 /* ---- the whole --------------------------------------------------------------------------------- */

@@ -26,7 +26,8 @@ typedef struct {
   int length_min, length;      /* characters of a text; 1 for a class */
   int characters;              /* of the vocabulary; its classes */
   int classes;                 /* K: those, and the blank of CTC */
-  capl_vocab *vocab;           /* the character or the name of class k; owned */
+  capl_vocab *vocab;           /* the character or the name of class k, of number or point k; owned */
+  double mean[CAPL_VALUES_MAX], std[CAPL_VALUES_MAX]; /* of numbers: value = output * std + mean */
 } model_meta;
 
 /* Checks the text of a meta.json, NUL-ended; path stands for it in messages. EFORMAT names key and value. */
@@ -41,7 +42,7 @@ capl_status meta_weights_hash(const char *path, const char *text, char *hex);
 /* text, an object, with that hash in it; caller frees with free. */
 capl_status meta_with_hash(const char *text, const char *hex, char **out);
 /* A JSON object with the version and the program's added; caller frees with free. EVALUE if it is no object, or
-** says output = "text" or "class" and cannot be parsed back. */
+** names an output that capl_model_open knows and cannot be parsed back. */
 CAPL_API capl_status meta_stamp(const char *text, char **out);
 
 #endif

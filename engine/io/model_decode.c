@@ -47,13 +47,13 @@ static capl_status read_characters(const model_meta *meta, const char *spec, uin
   return status;
 }
 
-/* How a class is chosen from its scores has no options. */
+/* How anything else is read has no options. */
 static capl_status no_text(const capl_model *m, const capl_model_decoding *o)
 {
+  static const char *const gives[] = {"texts", "classes", "numbers", "points"}; /* ORDER capl_model_kind */
   if (o->beam == 0 && !o->characters && o->length_min == 0 && o->length_max == 0) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "beam, characters and length are for texts; %s gives one of %d classes", model_path(m),
-            model_meta_of(m)->classes);
-  return CAPL_EVALUE;
+  return CAPL_FAIL(CAPL_EVALUE, "beam, characters and length are for texts; %s gives %s", model_path(m),
+                   gives[model_meta_of(m)->kind]);
 }
 
 static capl_status check_lengths(const capl_model *m, const capl_model_decoding *o)
@@ -81,7 +81,7 @@ capl_status capl_model_decoding_set(capl_model *m, const capl_model_decoding *o)
   free(d->allowed);
   *d = (model_decoding){0};
   if (!o) return CAPL_OK;
-  if (model_meta_of(m)->kind == CAPL_MODEL_CLASS) return no_text(m, o);
+  if (model_meta_of(m)->kind != CAPL_MODEL_TEXT) return no_text(m, o);
   if (o->beam < 0 || o->beam > 4096) return CAPL_FAIL(CAPL_EVALUE, "a beam has 1 to 4096 texts, not %d", o->beam);
   if (o->beam > 0 && !ctc)
     return CAPL_FAIL(CAPL_EVALUE, "a beam search is for CTC; this model has a character at each place");
@@ -215,10 +215,37 @@ static void decode_class(const capl_model *m, const double *scores, int steps, c
   reading->sure[0] = (float)reading->confidence;
 }
 
+/* ---- numbers and points ------------------------------------------------------------------------ */
+
+static void decode_numbers(const capl_model *m, const double *output, int steps, capl_reading *reading)
+{
+  (void)steps;
+  const model_meta *meta = model_meta_of(m);
+  *reading = (capl_reading){.n_values = meta->classes};
+  for (int k = 0; k < meta->classes; k++) {
+    if (!isfinite(output[k])) return not_finite(m, reading);
+    reading->values[k] = output[k] * meta->std[k] + meta->mean[k];
+  }
+}
+
+/* In px of the model's input; model_run.c brings them to those of the image. */
+static void decode_points(const capl_model *m, const double *output, int steps, capl_reading *reading)
+{
+  (void)steps;
+  *reading = (capl_reading){.n_values = 2 * model_meta_of(m)->classes};
+  for (int k = 0; k < reading->n_values; k++) {
+    if (!isfinite(output[k])) return not_finite(m, reading);
+    reading->values[k] = output[k];
+  }
+}
+
+typedef void decoder(const capl_model *m, const double *output, int steps, capl_reading *reading);
+
 void model_decode(const capl_model *m, const double *output, int w, capl_reading *reading)
 {
+  static decoder *const of_kind[] = {decode_places, decode_class, decode_numbers, decode_points}; /* ORDER
+                                                                                                  ** capl_model_kind */
   const model_meta *meta = model_meta_of(m);
-  void (*decode)(const capl_model *, const double *, int, capl_reading *) =
-    meta->kind == CAPL_MODEL_CLASS ? decode_class : meta->decoding == META_CTC ? decode_paths : decode_places;
-  decode(m, output, model_steps(m, w), reading);
+  bool paths = meta->kind == CAPL_MODEL_TEXT && meta->decoding == META_CTC;
+  (paths ? decode_paths : of_kind[meta->kind])(m, output, model_steps(m, w), reading);
 }

@@ -110,6 +110,28 @@ static capl_status check_steps(capl_model *m, int w, int ndim, const int64_t *si
   return mismatch(m, text);
 }
 
+/* What the graph gives, and what meta.json says that it does. */
+static void describe_output(const model_meta *meta, const char *shape, char *text, size_t room)
+{
+  int K = meta->classes;
+  switch (meta->kind) {
+    case CAPL_MODEL_TEXT:
+      snprintf(text, room,
+               "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)",
+               shape, meta->length, K, meta->length, K);
+      break;
+    case CAPL_MODEL_CLASS:
+      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes one of %d classes: (3,%d)", shape, K, K);
+      break;
+    case CAPL_MODEL_NUMBERS:
+      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes %d numbers: (3,%d)", shape, K, K);
+      break;
+    case CAPL_MODEL_POINTS:
+      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes %d points: (3,%d,2)", shape, K, K);
+      break;
+  }
+}
+
 /* The output is (N,T,K), or without CTC the same numbers in fewer dims. */
 static capl_status check_output(capl_model *m, int w)
 {
@@ -125,12 +147,7 @@ static capl_status check_output(capl_model *m, int w)
   if (ndim >= 2 && size[0] == 3 && numbers == model_outputs(m, w)) return CAPL_OK;
   char text[256], shape[128];
   capl_shape_describe(ndim, size, shape, sizeof shape);
-  if (m->meta.kind == CAPL_MODEL_CLASS)
-    snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes one of %d classes: (3,%d)", shape,
-             m->meta.classes, m->meta.classes);
-  else snprintf(text, sizeof text,
-           "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)",
-           shape, m->meta.length, m->meta.classes, m->meta.length, m->meta.classes);
+  describe_output(&m->meta, shape, text, sizeof text);
   return mismatch(m, text);
 }
 
@@ -211,12 +228,25 @@ void capl_model_info_get(const capl_model *m, capl_model_info *info)
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
+/* From px of the model's input to those of the image: model_fit stretches it, or keeps its proportions where the model
+** has several widths. */
+static void scale_points(const capl_model *m, capl_reading *reading)
+{
+  double y = (double)reading->height / m->meta.height;
+  double x = m->meta.n_widths ? y : (double)reading->width / m->meta.width;
+  for (int k = 0; reading->width > 0 && k < reading->n_values; k += 2) {
+    reading->values[k] *= x;
+    reading->values[k + 1] *= y;
+  }
+}
+
 static void decode_keeping_size(const capl_model *m, const double *output, int w, capl_reading *reading)
 {
   int width = reading->width, height = reading->height;
   model_decode(m, output, w, reading);
   reading->width = width;
   reading->height = height;
+  if (m->meta.kind == CAPL_MODEL_POINTS) scale_points(m, reading);
 }
 
 static capl_status run_graph(const capl_model *m, capl_tensor *x, capl_tensor **y)

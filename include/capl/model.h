@@ -1,4 +1,4 @@
-/* model.h -- a trained recognizer: images in, texts or classes out, without the recipe that trained it.
+/* model.h -- a trained model: images in, texts, classes, numbers or points out, without the recipe that trained it.
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
@@ -31,7 +31,7 @@ typedef struct {
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
-** version, or one that gives neither texts nor classes, with the file's name; EVALUE: unknown precision; EUNSUPPORTED:
+** version, or one that gives something else, with the file's name; EVALUE: unknown precision; EUNSUPPORTED:
 ** one that the device does not offer; ENOMEM. */
 CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
 CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
@@ -40,6 +40,8 @@ CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 typedef enum {
   CAPL_MODEL_TEXT,  /* a text */
   CAPL_MODEL_CLASS, /* one of its classes */
+  CAPL_MODEL_NUMBERS, /* D numbers, in their units */
+  CAPL_MODEL_POINTS,  /* P points of the image: x, y in px */
 } capl_model_kind;
 
 typedef struct {
@@ -50,7 +52,7 @@ typedef struct {
   int length_min, length;      /* characters of a text; 1 for a class */
   bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length`
                                ** places */
-  const capl_vocab *vocab;     /* the characters, or the classes; borrowed from the model */
+  const capl_vocab *vocab;     /* the characters, or the names of classes, numbers or points; borrowed from the model */
   const char *charset;         /* the characters, in the order of their ids; "" for classes; borrowed likewise */
   const char *precision;       /* what it computes in: "fp32", "bf16" or "fp16" */
 } capl_model_info;
@@ -78,6 +80,7 @@ typedef struct {
 enum {
   CAPL_READING_MAX = 256, /* characters; what a model reads beyond them is cut */
   CAPL_TOP_MAX = 16,      /* classes of a reading */
+  CAPL_VALUES_MAX = 64,   /* numbers of a reading, coordinates of points */
 };
 
 typedef struct {
@@ -94,6 +97,8 @@ typedef struct {
                                  ** over all its paths */
   int n_top;                     /* of classes: the most probable ones, best first */
   capl_class_score top[CAPL_TOP_MAX];
+  int n_values;                  /* of numbers: D; of points: 2 P, x and y of each, px of the image that was given */
+  double values[CAPL_VALUES_MAX];
   float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
   int width, height;             /* px the image had */
   capl_status status;            /* CAPL_OK, or why this image could not be read */

@@ -139,10 +139,11 @@ capl.ops = core.ops
 
 --- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): registers the model to train. Its output
 -- (N,T,K) has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any
--- length, K being the charset and a blank behind it.
+-- length, K being the charset and a blank behind it. output = "class": (N,K), a score of each class; "points": (N,P,2),
+-- x and y in px of the points called names; "numbers": (N,D), which times std plus mean are the numbers called names.
 -- opts inputs = list of the names of a batch's fields that the model is called with: one as it is, several as a table
 --      by name; or function(batch) -> what it is called with; without it batch.image, else batch.input
--- errs value: unknown option, output or decoding, or CTC without a charset
+-- errs value: unknown option, output or decoding, CTC without a charset, points without names
 function capl.model(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end
   require("meter.ctc").check_options(opts or {})

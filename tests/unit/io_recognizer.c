@@ -155,11 +155,59 @@ static void a_class_comes_with_the_most_probable_ones_in_order(void **state)
   assert_ok(capl_model_verify(m, &v));
   assert_true(v.ok && v.same_texts == v.n);
   char expected[256];
-  snprintf(expected, sizeof expected, "beam, characters and length are for texts; %s gives one of 6 classes",
+  snprintf(expected, sizeof expected, "beam, characters and length are for texts; %s gives classes",
            below("classes.capl"));
   assert_fails(capl_model_decoding_set(m, &(capl_model_decoding){.characters = "a"}), CAPL_EVALUE, expected);
   assert_ok(capl_model_decoding_set(m, &(capl_model_decoding){0}));
   capl_model_close(m);
+}
+
+static capl_model *open_with(const char *output)
+{
+  capl_model *m;
+  const char *path = copy_model("other.capl");
+  char meta[256], text[512];
+  snprintf(meta, sizeof meta, "%s/meta.json", path);
+  snprintf(text, sizeof text, "{\"capl_model\": 1, %s, \"width\": 12, \"height\": 8, \"channels\": 1, \"normalize\": "
+                              "\"unit\"}", output);
+  write_text(meta, text);
+  assert_ok(capl_model_open(path, &(capl_model_options){.precision = "fp32"}, &m));
+  return m;
+}
+
+/* What the tiny graph gives for an image that is twice as wide and three times as high as it takes. */
+static void run_larger(capl_model *m, capl_reading *r)
+{
+  static uint8_t levels[6 * TINY_WIDTH * TINY_HEIGHT];
+  memset(levels, 77, sizeof levels);
+  assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels, .width = 2 * TINY_WIDTH, .height = 3 * TINY_HEIGHT,
+                                                  .channels = 1}, 1, r));
+  assert_int_equal(r->status, CAPL_OK);
+  capl_model_close(m);
+}
+
+static void numbers_come_in_their_units(void **state)
+{
+  (void)state;
+  capl_reading plain, scaled;
+  run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"), &plain);
+  run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"], \"mean\": [1, 2, "
+                       "3, 4, 5, 6], \"std\": [1, 10, 1, 1, 1, 0.5]"), &scaled);
+  assert_int_equal(plain.n_values, 6);
+  assert_float_equal(scaled.values[0], plain.values[0] + 1, 1e-12);
+  assert_float_equal(scaled.values[1], 10 * plain.values[1] + 2, 1e-12);
+  assert_float_equal(scaled.values[5], plain.values[5] / 2 + 6, 1e-12);
+  assert_string_equal(plain.text, "");
+}
+
+static void points_come_in_px_of_the_image(void **state)
+{
+  (void)state;
+  capl_reading plain, points;
+  run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"), &plain);
+  run_larger(open_with("\"output\": \"points\", \"points\": [\"left\", \"right\", \"nose\"]"), &points);
+  assert_int_equal(points.n_values, 6);
+  for (int k = 0; k < 6; k++) assert_float_equal(points.values[k], plain.values[k] * (k % 2 ? 3 : 2), 1e-12);
 }
 
 static void classes_that_are_not_those_of_the_graph_are_refused(void **state)
@@ -451,6 +499,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_text_is_the_best_class_and_confidence_the_product),
     cmocka_unit_test(a_class_comes_with_the_most_probable_ones_in_order),
+    cmocka_unit_test(numbers_come_in_their_units),
+    cmocka_unit_test(points_come_in_px_of_the_image),
     cmocka_unit_test(classes_that_are_not_those_of_the_graph_are_refused),
     cmocka_unit_test(files_memory_and_threads_give_the_same),
     cmocka_unit_test(each_thread_may_have_a_model),

@@ -53,8 +53,9 @@ static int model_info(lua_State *L)
   capl_model_info info;
   capl_model_info_get(data_check_box(L, 1, MODEL_TYPE), &info);
   lua_newtable(L);
-  set_text(L, "kind", info.kind == CAPL_MODEL_CLASS ? "class" : "text");
-  if (info.kind == CAPL_MODEL_CLASS) data_push_names(L, info.vocab), lua_setfield(L, -2, "classes");
+  static const char *const kinds[] = {"text", "class", "numbers", "points"}; /* ORDER capl_model_kind */
+  set_text(L, "kind", kinds[info.kind]);
+  if (info.kind != CAPL_MODEL_TEXT) data_push_names(L, info.vocab), lua_setfield(L, -2, "names");
   set_number(L, "width", info.width);
   set_number(L, "height", info.height);
   set_number(L, "channels", info.channels);
@@ -160,6 +161,15 @@ static void set_top(lua_State *L, const capl_reading *reading)
   lua_setfield(L, -2, "top");
 }
 
+/* {1.5, …}: numbers in their units; x, y, x, y … of points, px of the image */
+static void set_values(lua_State *L, const capl_reading *reading)
+{
+  if (reading->n_values == 0) return;
+  lua_createtable(L, reading->n_values, 0);
+  for (int i = 0; i < reading->n_values; i++) lua_pushnumber(L, reading->values[i]), lua_rawseti(L, -2, i + 1);
+  lua_setfield(L, -2, "values");
+}
+
 static int push_readings(lua_State *L, const capl_reading *readings, int n)
 {
   lua_createtable(L, n, 0);
@@ -169,6 +179,7 @@ static int push_readings(lua_State *L, const capl_reading *readings, int n)
     set_number(L, "confidence", readings[i].confidence);
     set_sure(L, &readings[i]);
     set_top(L, &readings[i]);
+    set_values(L, &readings[i]);
     set_number(L, "width", readings[i].width);
     set_number(L, "height", readings[i].height);
     if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);

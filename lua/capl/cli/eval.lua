@@ -50,6 +50,10 @@ end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
 local function labelled(o, info, kind)
+  if not kind.source then
+    core.fail(("capl eval reads texts and classes; this model gives %s"):format(kind.name),
+      "train.evaluate in a recipe counts how far they are off")
+  end
   local opts = kind.source(info, o)
   opts.widths, opts.width, opts.height = info.widths, not info.widths and info.width or nil, info.height
   opts.channels = info.channels

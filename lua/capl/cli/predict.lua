@@ -33,7 +33,7 @@ local function as_text(kind, path, reading, o)
 end
 
 local function as_json(kind, path, reading, o)
-  local line = reading.error and {error = reading.error} or kind.json(reading, o)
+  local line = reading.error and {error = reading.error} or kind.json(reading, o, o.info)
   line.path = path
   return core.json_encode(line) .. "\n"
 end
@@ -41,7 +41,8 @@ end
 --- Prints a line per image; bad ones go to standard error. -> number of bad ones
 local function read_all(model, paths, o, sizes)
   local batches, done, bad = model:files(paths, o.workers), 0, 0
-  local kind = fields.of_model(model:info())
+  o.info = model:info()
+  local kind = fields.of_model(o.info)
   for readings in function() return batches:next() end do
     local lines = {}
     for i, reading in ipairs(readings) do
@@ -65,7 +66,7 @@ local function main(job)
   local paths = files.of(words, job.usage)
   local model = core.model_open(path, {device = o.device, precision = o.precision})
   decoding.set(model, o)
-  if o.top and model:info().kind ~= "class" then core.fail("--top is for models that give classes; this one gives texts") end
+  if o.top and model:info().kind ~= "class" then core.fail("--top is for models that give classes; this one gives " .. model:info().kind) end
   local sizes = files.sizes(model:info())
   local bad = read_all(model, paths, o, sizes)
   files.print_sizes(sizes)

@@ -22,8 +22,9 @@ local function replay(path, device, precision)
 end
 
 local function line(v)
-  return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed), %d of %d %s the same: %s\n"):format(
-    v.precision, v.difference, v.largest, v.tolerance, v.same_texts, v.n, v.answers, v.ok and "ok" or "FAILED")
+  local same = v.answers and (", %d of %d %s the same"):format(v.same_texts, v.n, v.answers) or ""
+  return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed)%s: %s\n"):format(
+    v.precision, v.difference, v.largest, v.tolerance, same, v.ok and "ok" or "FAILED")
 end
 
 local function main(job)

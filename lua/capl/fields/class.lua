@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local symbols = require "fields.symbols"
 
-local class = {name = "class", meter = "classification", metric = "accuracy", answers = "classes"}
+local class = {name = "class", meter = "classification", metric = "accuracy", is_share = true, answers = "classes"}
 
 function class.labels(x) return x.class_names ~= nil end
 
@@ -37,13 +37,13 @@ function class.json(reading, o)
   return {class = reading.text, confidence = reading.confidence, top = o.top and list or nil}
 end
 
-function class.source(info, o) return {label = o.label or "folder", classes = info.classes} end
+function class.source(info, o) return {label = o.label or "folder", classes = info.names} end
 
 function class.expects(info)
-  return ("the model knows %d classes: %s"):format(#info.classes, symbols.shown(info.classes, ", "))
+  return ("the model knows %d classes: %s"):format(#info.names, symbols.shown(info.names, ", "))
 end
 
-function class.counted(info) return {classes = info.classes} end
+function class.counted(info) return {classes = info.names} end
 
 -- How many classes are more probable than one; those beyond the reading's list are all behind it.
 local function before(reading, name)

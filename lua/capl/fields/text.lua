@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local symbols = require "fields.symbols"
 
-local text = {name = "text", meter = "text", metric = "exact", answers = "texts"}
+local text = {name = "text", meter = "text", metric = "exact", is_share = true, answers = "texts"}
 
 local LONGEST = 32 -- characters of a label
 
@@ -27,6 +27,10 @@ function text.reads(meta)
   local least, most = meta.length_min or meta.length, meta.length_max or meta.length
   return ("texts of %s of %s"):format(least == most and tostring(most) or least .. " to " .. most,
     symbols.shown(symbols.list(meta.charset)))
+end
+
+function text.decoding(meta)
+  return (meta.decoding or "argmax") .. (meta.blank and (", blank is class %d"):format(meta.blank) or "")
 end
 
 function text.columns(reading) return {reading.text, ("%.4f"):format(reading.confidence)} end

@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local fields = require "fields"
 local symbols = require "fields.symbols"
 
 local ctc = {}
@@ -11,13 +12,14 @@ local ctc = {}
 ctc.decodings = {"argmax", "ctc"}
 
 local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"},
-  {"inputs", "table", "function"}}
-local outputs = {"text", "class", "numbers"}
+  {"inputs", "table", "function"}, {"names", "table"}, {"mean", "table"}, {"std", "table"}}
 
 --- Checks what capl.model is given.
 function ctc.check_options(opts)
   check.options("capl.model", model_spec, opts)
-  if opts.output ~= nil then check.one_of("capl.model", "output", opts.output, outputs) end
+  if opts.output ~= nil then check.one_of("capl.model", "output", opts.output, fields.names()) end
+  local kind = fields.kind(opts.output)
+  if kind and kind.check then kind.check("capl.model", opts) end
   if opts.length and opts.length < 1 then
     check.fail("capl.model", ("length is 1 or more, got %d"):format(opts.length))
   end

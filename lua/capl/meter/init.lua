@@ -29,7 +29,7 @@ end
 -- Each kind, the field of a batch that it reads, and whether a loader gives that: labels first.
 local kinds = {}
 for _, kind in ipairs(fields.kinds) do
-  kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels}
+  if kind.labels then kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels} end
 end
 for _, kind in ipairs{{"segmentation", "mask"}, {"localization", "points"}, {"regression", "value"}} do
   kinds[#kinds + 1] = {name = kind[1], field = kind[2], suits = has_field(kind[2])}

@@ -74,7 +74,8 @@ local function facts_of(run, loader)
     created = core.sys.date(), recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
   if loader and width then facts.normalize = loader.normalize or "standardize" end
-  local kind = loader and width and fields.of_labels(loader)
+  local asked = run.model_options and run.model_options.output
+  local kind = loader and width and (fields.kind(asked) or not asked and fields.of_labels(loader))
   for key, value in pairs(kind and kind.facts(run.model_options or {}, loader) or {}) do facts[key] = value end
   return facts
 end
