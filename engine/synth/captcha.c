@@ -129,7 +129,7 @@ static capl_status find_some_fonts(capl_captcha *gen, const char *const *names)
     CAPL_TRY(captcha_font_find(names[i], NULL, &gen->font[gen->n_fonts]));
     last = check_candidate(gen);
     if (last == CAPL_OK) gen->n_fonts++;
-    else free(gen->font[gen->n_fonts].path);
+    else captcha_font_free(&gen->font[gen->n_fonts]);
   }
   if (gen->n_fonts) return CAPL_OK;
   return last != CAPL_OK ? last : captcha_fonts_missing(names);
@@ -260,7 +260,7 @@ void capl_captcha_unref(capl_captcha *gen)
     gen->idle = next;
   }
   for (int i = 0; i < gen->n_members; i++) capl_captcha_unref(gen->member[i]);
-  for (int i = 0; i < gen->n_fonts; i++) free(gen->font[i].path);
+  for (int i = 0; i < gen->n_fonts; i++) captcha_font_free(&gen->font[i]);
   captcha_letters_fini(&gen->letters);
   capl_glyphs_fini(&gen->glyphs);
   pthread_mutex_destroy(&gen->lock);

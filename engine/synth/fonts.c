@@ -5,11 +5,14 @@
 #include "synth/fonts.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -131,8 +134,28 @@ static capl_status find_file(const char *name, char **path)
   return CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));
 }
 
+static void map_file(captcha_font *font)
+{
+  struct stat info;
+  int fd = open(font->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
+    void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes != MAP_FAILED) font->bytes = bytes, font->size = (size_t)info.st_size;
+  }
+  close(fd);
+}
+
+void captcha_font_free(captcha_font *font)
+{
+  if (font->bytes) munmap(font->bytes, font->size);
+  free(font->path);
+  *font = (captcha_font){0};
+}
+
 capl_status captcha_font_find(const char *name, const char *usual, captcha_font *font)
 {
+  *font = (captcha_font){0};
   const char *other = name == usual ? taken_place_of(name) : NULL;
   if (other) name = other;
   size_t length;
@@ -140,6 +163,7 @@ capl_status captcha_font_find(const char *name, const char *usual, captcha_font 
   char *file = strndup(name, length);
   if (!file) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the name of a font");
   capl_status status = find_file(file, &font->path);
+  if (status == CAPL_OK) map_file(font);
   if (status == CAPL_EIO && !hint_package(file) && usual) hint_package(usual);
   free(file);
   return status;

@@ -5,6 +5,7 @@
 #define CAPL_DATA_FONTS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "capl/error.h"
@@ -21,13 +22,16 @@
 typedef struct {
   char *path;
   int index; /* from 0 */
+  void *bytes; /* of the file, mapped once for all threads; NULL if that cannot be done */
+  size_t size;
 } captcha_font;
 
 /* name: a path, or the bare name of a file that lies in the working folder, in $CAPL_FONTS or anywhere below
 ** /usr/share/fonts and /usr/local/share/fonts; NAME:2 is font 2 of a collection. usual: the font that a preset has of
 ** its own, named in the hint; when it is what is looked for (the same pointer) and it is Noto Mono, the file that
-** $CAPL_FONT names takes its place. font->path: caller frees. EIO with the package to install; ENOMEM. */
+** $CAPL_FONT names takes its place. Free with captcha_font_free. EIO with the package to install; ENOMEM. */
 capl_status captcha_font_find(const char *name, const char *usual, captcha_font *font);
+void captcha_font_free(captcha_font *font);
 
 /* Whether _find would find it; no error is recorded. */
 bool captcha_font_is_there(const char *name);

@@ -27,7 +27,7 @@ capl_status captcha_renderer_open(captcha_renderer *r, int font, FT_Face *face)
   const captcha_font *f = &r->font[font];
   if (!r->library && FT_Init_FreeType(&r->library))
     return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  if (!r->face[font] && FT_New_Face(r->library, f->path, f->index, &r->face[font])) {
+  if (!r->face[font] && FT_New_Memory_Face(r->library, f->bytes, (FT_Long)f->size, f->index, &r->face[font])) {
     if (!f->index) return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", f->path);
     return CAPL_FAIL(CAPL_EFORMAT, "%s has no font number %d that FreeType can read", f->path, f->index);
   }

@@ -32,8 +32,8 @@ static int find_fonts(void **state)
 static int free_fonts(void **state)
 {
   (void)state;
-  free(fonts[0].path);
-  free(fonts[1].path);
+  captcha_font_free(&fonts[0]);
+  captcha_font_free(&fonts[1]);
   return 0;
 }
 
