@@ -250,10 +250,12 @@ static capl_status replay(capl_model *model, const char *folder, const pairs *p,
   return status;
 }
 
+double golden_tolerance(bool low, double largest) { return fmax((low ? 5e-2 : 1e-3) * largest, 1e-4); }
+
 static void verify_outputs(const capl_model *model, capl_model_verdict *v)
 {
   bool low = model_is_low(model);
-  v->tolerance = fmax((low ? 5e-2 : 1e-3) * v->largest, 1e-4);
+  v->tolerance = golden_tolerance(low, v->largest);
   v->ok = v->difference <= v->tolerance && (low || v->same_texts == v->n);
 }
 

@@ -15,6 +15,8 @@
 /* Writes them into the folder, which has none yet. several: of a model of several widths, whose outputs are tensors
 ** output.96, output.128 … */
 capl_status golden_write(const char *folder, const capl_golden *golden, bool several);
+/* How far outputs may differ whose greatest was largest; low: computed in 16 bits. */
+double golden_tolerance(bool low, double largest);
 /* Removes what golden_write writes; anything else stays. */
 void golden_remove(const char *folder);
 

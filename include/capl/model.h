@@ -136,6 +136,9 @@ typedef struct {
 
 /* Replays the golden pairs. EFORMAT: the model has none, or they are damaged. */
 CAPL_API capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict);
+/* The same for a model folder whose golden pairs are tensors (golden/inputs.safetensors), in fp32: no texts are
+** compared. device: NULL = "cpu". */
+CAPL_API capl_status capl_model_verify_tensors(const char *path, const char *device, capl_model_verdict *verdict);
 
 /* What a model with this meta data sees: images u8 (n,H,W,C) of its size -> out f32 (n,H,W,C), normalized. meta_json
 ** needs no version. EFORMAT for wrong meta data; ESHAPE for another size. */

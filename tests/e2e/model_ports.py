@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import os
+import struct
 
 from program import capl, check, in_empty_folder
 
@@ -78,6 +80,21 @@ def trained(name, recipe):
         return json.load(file)
 
 
+def verified():
+    """capl verify replays them, and sees a changed one."""
+    for name in ("input", "named"):
+        status, out, err = capl("verify", f"runs/{name}/best.capl")
+        check(status == 0 and "2 golden pairs" in out and out.endswith(": ok\n"), f"verify reads the golden pairs of {name}", out + err)
+    with open("runs/named/best.capl/golden.safetensors", "r+b") as file:
+        file.seek(-4, os.SEEK_END)
+        file.write(struct.pack("<f", 9e9))
+    status, out, err = capl("verify", "runs/named/best.capl")
+    check(status == 1 and out.endswith(": FAILED\n"), "an output that differs is seen", out + err)
+    os.remove("runs/named/best.capl/golden.safetensors")
+    status, out, err = capl("verify", "runs/named/best.capl")
+    check(status == 1 and "golden.safetensors" in err, "a missing file is named", out + err)
+
+
 def main():
     graph = trained("input", INPUT)
     check(graph["capl_graph"] == 1 and graph["input"]["size"] == ["N", 3, 120, 240],
@@ -87,6 +104,7 @@ def main():
     check([port["name"] for port in graph["inputs"]] == ["image", "points"], "fields of the batch are the graph's inputs")
     check(replay("runs/named/best.capl", "false") == [["gap", "2x2", "true"], ["level", "2", "true"]],
           "golden pairs of every output hold")
+    verified()
     both = INPUT.replace("capl.model(model)", 'capl.model(model, {inputs = {"image"}})')
     with open("both.lua", "w", encoding="utf-8") as file:
         file.write(both)

@@ -4,6 +4,7 @@
 #include <sha256.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bind/data/data.h"
 #include "capl/model.h"
@@ -72,18 +73,35 @@ static int model_info(lua_State *L)
   return 1;
 }
 
+static void push_verdict(lua_State *L, const capl_model_verdict *v)
+{
+  lua_newtable(L);
+  set_number(L, "n", v->n);
+  set_number(L, "difference", v->difference);
+  set_number(L, "largest", v->largest);
+  set_number(L, "tolerance", v->tolerance);
+  set_flag(L, "ok", v->ok);
+}
+
 /* model:verify() -> {n, difference, largest, same_texts, tolerance, ok} */
 static int model_verify(lua_State *L)
 {
   capl_model_verdict v;
   bind_check(L, capl_model_verify(data_check_box(L, 1, MODEL_TYPE), &v), NULL);
-  lua_newtable(L);
-  set_number(L, "n", v.n);
-  set_number(L, "difference", v.difference);
-  set_number(L, "largest", v.largest);
+  push_verdict(L, &v);
   set_number(L, "same_texts", v.same_texts);
-  set_number(L, "tolerance", v.tolerance);
-  set_flag(L, "ok", v.ok);
+  return 1;
+}
+
+/* model_verify_tensors(path, device) -> {n, difference, largest, tolerance, ok}; nil where golden pairs are images */
+static int core_model_verify_tensors(lua_State *L)
+{
+  const char *path = bind_check_path(L, 1, CAPL_MAY_READ), *device = bind_check_string(L, 2);
+  const char *inputs = lua_pushfstring(L, "%s/golden/inputs.safetensors", path);
+  if (access(inputs, F_OK) != 0) return 0;
+  capl_model_verdict v;
+  bind_check(L, capl_model_verify_tensors(path, device, &v), NULL);
+  push_verdict(L, &v);
   return 1;
 }
 
@@ -330,6 +348,7 @@ void bind_open_model(lua_State *L)
                                    {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
   static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
+                                       {"model_verify_tensors", core_model_verify_tensors},
                                        {"sha256", core_sha256}, {NULL, NULL}};
   data_open_type(L, MODEL_TYPE, model, model_release);
   data_open_type(L, FILES_TYPE, files, files_release);

@@ -22,9 +22,25 @@ local function replay(path, device, precision)
 end
 
 local function line(v)
-  local same = v.answers and (", %d of %d %s the same"):format(v.same_texts, v.n, v.answers) or ""
+  local texts = v.answers and (", %d of %d %s the same"):format(v.same_texts, v.n, v.answers) or ""
   return ("  %s  greatest difference %.2g of outputs up to %.3g (%.2g allowed)%s: %s\n"):format(
-    v.precision, v.difference, v.largest, v.tolerance, same, v.ok and "ok" or "FAILED")
+    v.precision, v.difference, v.largest, v.tolerance, texts, v.ok and "ok" or "FAILED")
+end
+
+-- Golden pairs that are tensors, of models whose inputs are not images alone or whose outputs are no text or class;
+-- nil: there are none.
+local function replay_tensors(path, device)
+  local verdict = core.model_verify_tensors(path, device)
+  if verdict then verdict.precision = "fp32" end
+  return verdict and {verdict}
+end
+
+-- Golden images in fp32, and in the type that predict would choose.
+local function replay_images(path, device)
+  local verdicts = {replay(path, device, "fp32")}
+  local auto = replay(path, device, "auto")
+  if auto.precision ~= "fp32" then verdicts[2] = auto end
+  return verdicts
 end
 
 local function main(job)
@@ -32,9 +48,7 @@ local function main(job)
   if not words[1] or words[2] then
     core.error{code = "value", message = "capl verify takes one model; usage: " .. job.usage}
   end
-  local verdicts = {replay(words[1], o.device, "fp32")}
-  local auto = replay(words[1], o.device, "auto")
-  if auto.precision ~= "fp32" then verdicts[2] = auto end
+  local verdicts = replay_tensors(words[1], o.device) or replay_images(words[1], o.device)
   local ok = true
   for _, v in ipairs(verdicts) do ok = ok and v.ok end
   if o.json then
