@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "capl/capl.h"
+#include "capl/model.h"
 #include "io/graph.h"
 
 static capl_device *ref;
@@ -250,6 +251,52 @@ static void every_output_has_a_shape_and_folding_keeps_it(void **state)
   capl_graph_free(g);
 }
 
+/* Saves the sound model with two golden samples; its outputs for them are off by that much. */
+static void save_golden(const char *path, const char *meta, double off)
+{
+  capl_graph *g = sound();
+  capl_tensor *x = uniform(2, (int64_t[]){2, 4}, 7), *more = uniform(2, (int64_t[]){2, 4}, 8), *y[OUTPUTS], *sum;
+  capl_named_tensor inputs[] = {{"image", x}, {"level", more}};
+  double numbers[8];
+  assert_ok(capl_graph_run_named(g, inputs, 2, y));
+  assert_ok(capl_tensor_to_doubles(y[1], numbers));
+  numbers[0] += off;
+  assert_ok(capl_tensor_from_doubles(ref, CAPL_F32, 2, (int64_t[]){2, 4}, numbers, &sum));
+  capl_named_tensor outputs[] = {{"points", y[0]}, {"sum", sum}};
+  capl_golden golden = {.n = 2, .inputs = inputs, .n_inputs = 2, .outputs = outputs, .n_outputs = 2};
+  assert_ok(capl_model_save(path, g, meta, &golden));
+  capl_tensor *all[] = {x, more, y[0], y[1], sum};
+  for (int k = 0; k < 5; k++) capl_tensor_unref(all[k]);
+  capl_graph_free(g);
+}
+
+static void golden_pairs_of_every_output_are_verified(void **state)
+{
+  (void)state;
+  char path[96];
+  capl_model_verdict v;
+  snprintf(path, sizeof path, "%s/golden.capl", folder);
+  save_golden(path, "{}", 0);
+  assert_ok(capl_model_verify_tensors(path, "ref", &v));
+  assert_true(v.ok && v.n == 2 && v.difference == 0);
+  save_golden(path, "{}", 0.1);
+  assert_ok(capl_model_verify_tensors(path, "ref", &v));
+  assert_true(!v.ok && v.difference > 0.09);
+}
+
+/* One who reads images for texts has no place for more. */
+static void several_inputs_or_outputs_are_no_text_model(void **state)
+{
+  (void)state;
+  char path[96];
+  capl_model *model;
+  snprintf(path, sizeof path, "%s/text.capl", folder);
+  save_golden(path, "{\"output\": \"text\", \"charset\": \"ab\", \"length\": 2, \"width\": 4, \"height\": 2, "
+              "\"channels\": 1, \"normalize\": \"unit\", \"resize\": \"bicubic\", \"decoding\": \"argmax\"}", 0);
+  assert_int_equal(capl_model_open(path, &(capl_model_options){.device = "ref"}, &model), CAPL_EFORMAT);
+  assert_non_null(strstr(capl_error_last()->message, "the graph has several inputs or outputs"));
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -259,6 +306,8 @@ int main(void)
     cmocka_unit_test(an_output_that_no_op_made_is_refused_by_name),
     cmocka_unit_test(traces_of_other_outputs_do_not_merge),
     cmocka_unit_test(wrong_inputs_are_refused_by_name),
+    cmocka_unit_test(golden_pairs_of_every_output_are_verified),
+    cmocka_unit_test(several_inputs_or_outputs_are_no_text_model),
     cmocka_unit_test(every_output_has_a_shape_and_folding_keeps_it),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
