@@ -12,6 +12,7 @@
 #include "capl/backend.h"
 #include "capl/tape.h"
 #include "io/graph.h"
+#include "ops/attrs.h"
 
 /* ---- who uses what ----------------------------------------------------------------------------- */
 
@@ -176,7 +177,10 @@ static capl_status reduce_norm(capl_graph *g, graph_node *product, int k)
     memmove(norm, norm + 1, (size_t)(--g->n_nodes - k) * sizeof *norm);
     return CAPL_OK;
   }
-  if (norm->op == CAPL_OP_bn_act) return set_node(norm, CAPL_OP_relu, x, y), CAPL_OK;
+  if (norm->op == CAPL_OP_bn_act) {
+    set_node(norm, norm->attr[NORM_ACT].i == NORM_SILU ? CAPL_OP_silu : CAPL_OP_relu, x, y);
+    return CAPL_OK;
+  }
   int *in = calloc(1, sizeof *in);
   if (!in) return CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
   memmove(norm + 1, norm, (size_t)(g->n_nodes++ - k) * sizeof *norm);

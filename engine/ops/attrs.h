@@ -59,6 +59,8 @@ enum {
 };
 SAME_PLACE(batch_norm, bn_act, training);
 SAME_PLACE(batch_norm, bn_act_pool, training);
+/* What act of bn_act and bn_act_grad may be; the other two have relu alone. */
+enum { NORM_RELU, NORM_SILU };
 /* Their gradients. */
 enum { NORM_GRAD_TRAINING = AT(batch_norm_grad, training), NORM_GRAD_ACT = AT(bn_act_grad, act) };
 

@@ -1,4 +1,4 @@
-/* norm.c -- descriptors of batch normalization, alone and fused with relu and 2x2 max pooling.
+/* norm.c -- descriptors of batch normalization, alone and fused with relu or silu and 2x2 max pooling.
 **
 ** The fused ops are defined by their .expand; a backend that has no kernel for them runs that.
 ** SPDX-License-Identifier: Apache-2.0
@@ -205,14 +205,15 @@ static void unref_all(capl_tensor **tensors, int n)
   for (int i = 0; i < n; i++) capl_tensor_unref(tensors[i]);
 }
 
-/* batch_norm, then relu: y, mean, invstd. The attributes of batch_norm come first in all three ops.
+/* batch_norm, then the activation: y, mean, invstd. The attributes of batch_norm come first in all three ops.
 ** Expansions touch call->out only when nothing can fail any more: the dispatcher drops what it finds there.
 */
-static capl_status norm_relu(const capl_call *call, capl_tensor **out)
+static capl_status norm_act(const capl_call *call, capl_tensor **out)
 {
   CAPL_TRY(capl_op_call(CAPL_OP_batch_norm, call->in, call->n_in, call->attr, out));
   capl_tensor *normalized = out[NORM_Y];
-  capl_status status = GRAD_CALL(CAPL_OP_relu, NULL, &out[NORM_Y], normalized);
+  capl_op_id act = call->attr[NORM_ACT].i == NORM_SILU ? CAPL_OP_silu : CAPL_OP_relu;
+  capl_status status = GRAD_CALL(act, NULL, &out[NORM_Y], normalized);
   capl_tensor_unref(normalized);
   if (status != CAPL_OK) unref_all(&out[NORM_MEAN], 2);
   return status;
@@ -221,7 +222,7 @@ static capl_status norm_relu(const capl_call *call, capl_tensor **out)
 static capl_status bn_act_expand(const capl_call *call)
 {
   capl_tensor *out[3];
-  CAPL_TRY(norm_relu(call, out));
+  CAPL_TRY(norm_act(call, out));
   memcpy(call->out, out, sizeof out);
   return CAPL_OK;
 }
@@ -239,7 +240,7 @@ static capl_status bn_act_pool_expand(const capl_call *call)
 {
   capl_tensor *active[3], *pooled[2];
   capl_attr attr[CAPL_MAX_ATTR];
-  CAPL_TRY(norm_relu(call, active));
+  CAPL_TRY(norm_act(call, active));
   pool_attrs(attr, 0, 0);
   capl_status status = GRAD_CALL(CAPL_OP_max_pool2d, attr, pooled, active[NORM_Y]);
   capl_tensor_unref(active[NORM_Y]);
@@ -295,12 +296,14 @@ static capl_status renormalize(const capl_call *call, capl_tensor **out)
   return status;
 }
 
-/* relu's gradient where batch_norm's value was positive, then batch_norm's own gradient. */
+/* The activation's gradient at batch_norm's value, then batch_norm's own gradient. relu's wants its result, whose sign
+** the value has. */
 static capl_status bn_act_grad_expand(const capl_call *call)
 {
   capl_tensor *normalized, *masked;
   CAPL_TRY(renormalize(call, &normalized));
-  capl_status status = GRAD_CALL(CAPL_OP_relu_grad, NULL, &masked, normalized, call->in[1]);
+  capl_op_id act = call->attr[NORM_GRAD_ACT].i == NORM_SILU ? CAPL_OP_silu_grad : CAPL_OP_relu_grad;
+  capl_status status = GRAD_CALL(act, NULL, &masked, normalized, call->in[1]);
   capl_tensor_unref(normalized);
   CAPL_TRY(status);
   status = GRAD_CALL(CAPL_OP_batch_norm_grad, call->attr, call->out, call->in[0], masked, call->in[2],
@@ -382,7 +385,7 @@ const capl_op capl_op_bn_act = {
     .shape = batch_norm_shape,
     .grad = bn_act_rule,
     .expand = bn_act_expand,
-    .doc = "Fused batch_norm and activation: y = max(0, batch_norm(x)).\n"
+    .doc = "Fused batch_norm and activation: y = max(0, batch_norm(x)), or z * sigmoid(z) of z = batch_norm(x).\n"
            "x (N,C) or (N,C,H,W) floating -> y of the same shape and dtype. act: the activation.\n"
            "Only x is kept for the backward pass.\n" NORM_DOC_PARAMETERS NORM_DOC_ERRORS,
 };
@@ -394,7 +397,7 @@ const capl_op capl_op_bn_act_grad = {
     .layout = CAPL_LAYOUT_IMAGE,
     .shape = bn_act_grad_shape,
     .expand = bn_act_grad_expand,
-    .doc = "Gradients of bn_act; which outputs were 0 is computed again from x. Not differentiable.\n"
+    .doc = "Gradients of bn_act; batch_norm's value is computed again from x. Not differentiable.\n"
            "x, dy (N,C) or (N,C,H,W) of one floating dtype -> dx like x; dweight, dbias (C) f32 (f64 when x\n"
            "is f64). weight, bias, mean, invstd (C): as given to and returned by bn_act.\n"
            "training: as in batch_norm_grad.\n" NORM_DOC_ERRORS,

@@ -81,7 +81,7 @@ capl.scope = core.scope
 -- memory: one kernel on a GPU, op by op elsewhere. fn may have elementwise ops and numbers only; it is looked at once
 -- per dtypes and shapes. A number that changes from call to call belongs into a tensor without dims.
 -- capl.fuse([on]) -> whether Sequential joins batch norm, ReLU and pooling into one op, and batch norm joins a ReLU
--- that is the next to read its result in a forward() of your own; set if given.
+-- or SiLU that is the next to read its result in a forward() of your own; set if given.
 -- in   fn: e.g. a weighted loss: capl.fuse(function(x, y, w) return (x - y) ^ 2 * w end)(x, y, w):mean()
 -- errs value: another op, or a tensor that is no argument, with the recipe's line
 -- eg   capl.fuse(function(x) return x * x:sigmoid() end)(capl.zeros(2, 3)):size(2)  --> 3

@@ -1,4 +1,4 @@
--- Batch norms whose result goes into relu next, in a forward() of one's own: one op, the same numbers.
+-- Batch norms whose result goes into relu or silu next, in a forward() of one's own: one op, the same numbers.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -100,6 +100,28 @@ describe("batch norm and relu in a forward of one's own", function()
   end)
 end)
 
+describe("batch norm and silu", function()
+  local function run(training, sequential)
+    capl.manual_seed(3)
+    local bn, silu, x = nn.BatchNorm2d(3), nn.SiLU(), images():requires_grad_()
+    bn:train(training)
+    local y = sequential and nn.Sequential{nn.Identity(), bn, silu}(x) or silu(bn(x));
+    (y * y):sum():backward()
+    return {y:tolist(), x.grad:tolist(), bn.weight.grad:tolist(), bn.bias.grad:tolist(), bn.running_var:tolist()}
+  end
+
+  it("are one op, in a forward of one's own and in Sequential", function()
+    for _, training in ipairs{true, false} do
+      local want, none = counted(false, run, training)
+      for _, sequential in ipairs{false, true} do
+        local got, fused = counted(true, run, training, sequential)
+        assert.same({0, 2}, {none, fused})
+        assert.is_true(close(want, got, 1e-4))
+      end
+    end
+  end)
+end)
+
 describe("a batch norm whose result is looked at before relu", function()
   local function norm() return nn.BatchNorm2d(3), images():requires_grad_() end
 
@@ -176,7 +198,7 @@ describe("a batch norm's result that somebody kept", function()
     local bn, x = nn.BatchNorm2d(3), images()
     local _, y = both(bn, x)
     capl.no_grad(function() bn.weight:fill_(2) end)
-    assert.matches("a batch norm was fused with the ReLU behind it, and its input or weights have changed since",
+    assert.matches("a batch norm was fused with the activation behind it, and its input or weights have changed since",
       error_text(function() return y:tolist() end), 1, true)
     assert.is_true(y:is_released())
   end)

@@ -1,13 +1,14 @@
---- bn_act.lua -- cases of fused batch norm + relu and of its gradient.
+--- bn_act.lua -- cases of fused batch norm + relu or silu and of its gradient.
 -- ref has no kernel for it and runs the expansion, so "agrees with ref" is "fused equals expanded".
 -- SPDX-License-Identifier: Apache-2.0
 local gen = require("gen")
 
 local LARGE = {"against_ref", "twice_the_same", "any_layout", "meta_shapes"}
 
-local function case(name, size, is_training, more)
+local function case(name, size, is_training, more, act)
   local c = size[2]
-  local made = {name = name .. (is_training and ", training" or ", eval"), attrs = {training = is_training},
+  local made = {name = name .. (act and ", " .. act or "") .. (is_training and ", training" or ", eval"),
+    attrs = {training = is_training, act = act},
     inputs = {gen.distinct(size), gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32"},
       gen.float {c, dtype = "f32", diff = false}, gen.float {c, dtype = "f32", lo = 0.5, hi = 1.5, diff = false}},
     writes = is_training and {4, 5} or nil, batch = not is_training and {1}}
@@ -16,11 +17,11 @@ local function case(name, size, is_training, more)
 end
 
 -- x, dy, weight, bias, mean, invstd
-local function gradient(size, is_training)
+local function gradient(size, is_training, act)
   local c = size[2]
   return {op = "bn_act_grad", inputs = {gen.distinct {unpack(size)}, gen.float {unpack(size)}, gen.float {c, dtype = "f32"},
     gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32", lo = 0.5, hi = 2}},
-    attrs = {training = is_training}, batch = not is_training and {1, 2}}
+    attrs = {training = is_training, act = act}, batch = not is_training and {1, 2}}
 end
 
 return {
@@ -35,6 +36,9 @@ return {
   case("vector code", {4, 32, 9, 13}, true, {only = LARGE}),
   case("vector code with a rest", {3, 53, 7, 5}, true, {only = LARGE}),
   case("vector code", {3, 48, 9, 5}, false, {only = LARGE}),
+  case("3 channels, odd image", {2, 3, 5, 7}, true, nil, "silu"),
+  case("7 channels", {2, 7, 3, 5}, false, nil, "silu"),
+  case("vector code with a rest", {3, 53, 7, 5}, true, {only = LARGE}, "silu"),
 
   {name = "negative and zero become zero", inputs = {gen.values {3, 1, values = {-1, 0, 2}}, gen.values {1, values = {3}},
     gen.values {1, values = {0}}, gen.values {1, values = {0}}, gen.values {1, values = {0.75}}}, attrs = {eps = 0.25},
@@ -47,6 +51,8 @@ return {
   gradient({6, 3}, true),
   gradient({2, 5, 3, 7}, true),
   gradient({2, 5, 3, 7}, false),
+  gradient({2, 5, 3, 7}, true, "silu"),
+  gradient({2, 19, 3, 7}, false, "silu"),
 
   {inputs = {{1, 3}, {3}, {3}}, attrs = {training = true},
     fails = {"value", "training needs more than 1 value per channel, x (1,3) has 1"}},

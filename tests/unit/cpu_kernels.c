@@ -122,6 +122,8 @@ static const op_case cases[] = {
   {CAPL_OP_bn_act, "training=true eps=0.001", {{DATA, S4(2, 128, 6, 25)}, NORM(128)}},
   {CAPL_OP_bn_act, "training=true", {{DATA, S4(2, 48, 11, 13)}, NORM(48)}},
   {CAPL_OP_bn_act, "training=false", {{DATA, S4(2, 19, 3, 4)}, NORM(19)}},
+  {CAPL_OP_bn_act, "training=true act=silu", {{DATA, S4(3, 37, 7, 3)}, NORM(37)}},
+  {CAPL_OP_bn_act, "training=false act=silu", {{DATA, S4(2, 19, 3, 4)}, NORM(19)}},
   {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(2, 32, 6, 10)}, NORM(32)}},
   {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(3, 21, 7, 5)}, NORM(21)}},
   {CAPL_OP_bn_act_pool, "training=true", {{DATA, S4(2, 3, 2, 3)}, NORM(3)}},

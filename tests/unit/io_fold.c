@@ -100,6 +100,32 @@ static void what_is_shared_is_left_alone(void **state)
   capl_graph_free(g);
 }
 
+static void folding_keeps_the_activation(void **state)
+{
+  (void)state;
+  capl_device *device;
+  assert_ok(capl_device_open("ref", &device));
+  capl_tensor *w[TINY_WEIGHTS];
+  tiny_weights(device, w);
+  capl_tensor *x = tiny_uniform(device, 4, (int64_t[]){2, 4, 6, 6}, -1, 1, 3), *before, *after;
+  capl_graph *g;
+  assert_ok(capl_trace_begin());
+  capl_tensor *y = capl_tensor_ref(x);
+  tiny_then(&y, CAPL_OP_conv2d, "padding=1", &w[TINY_CONV2], 1);
+  tiny_then(&y, CAPL_OP_bn_act, "act=silu", &w[TINY_SCALE], 4);
+  assert_ok(capl_trace_end(x, y, NULL, 0, &g));
+  assert_ok(capl_graph_run(g, x, &before));
+  assert_ok(graph_fold(g));
+  assert_int_equal(count_ops(g, CAPL_OP_bn_act), 0);
+  assert_int_equal(count_ops(g, CAPL_OP_silu), 1);
+  assert_ok(capl_graph_run(g, x, &after));
+  assert_true(difference(after, before) < 1e-5);
+  capl_tensor *all[] = {x, y, before, after};
+  for (int i = 0; i < 4; i++) capl_tensor_unref(all[i]);
+  for (int k = 0; k < TINY_WEIGHTS; k++) capl_tensor_unref(w[k]);
+  capl_graph_free(g);
+}
+
 static void lowering_casts_only_what_16_bit_ops_read(void **state)
 {
   (void)state;
@@ -134,6 +160,7 @@ int main(void)
     cmocka_unit_test(folding_agrees_within_1e_5_on_ref),
     cmocka_unit_test(folding_agrees_within_1e_5_on_cpu),
     cmocka_unit_test(what_is_shared_is_left_alone),
+    cmocka_unit_test(folding_keeps_the_activation),
     cmocka_unit_test(lowering_casts_only_what_16_bit_ops_read),
     cmocka_unit_test(shapes_are_known_without_arithmetic),
   };

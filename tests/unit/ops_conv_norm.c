@@ -80,6 +80,8 @@ static const gradient_case gradient_cases[] = {
     NORM(batch_norm, "", X(2, 3, 3, 5), 3),
     NORM(bn_act, "training=true", X(3, 5, 3, 1), 5),
     NORM(bn_act, "", X(4, 7), 7),
+    NORM(bn_act, "training=true act=silu", X(3, 5, 3, 1), 5),
+    NORM(bn_act, "act=silu", X(4, 7), 7),
     NORM(bn_act_pool, "training=true", X(2, 3, 5, 7), 3),
     NORM(bn_act_pool, "", X(1, 1, 4, 2), 1),
     POOL(max_pool2d, "kernel=2", X(2, 3, 5, 4)),
@@ -284,6 +286,10 @@ static void fused_gradients_equal_those_of_the_simple_ops(void **state)
     check_fused_gradient(CAPL_OP_bn_act_grad, &plain[i], "");
     check_fused_gradient(CAPL_OP_bn_act_grad, &batch[i], "training=true");
   }
+  static const gradient_case silu = NORM(bn_act, "act=silu", X(3, 5, 3, 1), 5);
+  static const gradient_case batch_silu = NORM(bn_act, "training=true act=silu", X(6, 7), 7);
+  check_fused_gradient(CAPL_OP_bn_act_grad, &silu, "act=silu");
+  check_fused_gradient(CAPL_OP_bn_act_grad, &batch_silu, "training=true act=silu");
   static const gradient_case pool = NORM(bn_act_pool, "", X(2, 3, 5, 7), 3);
   static const gradient_case batch_pool = NORM(bn_act_pool, "training=true", X(2, 3, 4, 5), 3);
   check_fused_gradient(CAPL_OP_bn_act_pool_grad, &pool, "");

@@ -65,7 +65,7 @@ static float first_value(const group_job *job, const void *image, int64_t c)
 
 static vec_pixels pixels_of(const group_job *job)
 {
-  return (vec_pixels){job->real, job->pixels, job->channels, false};
+  return (vec_pixels){job->real, job->pixels, job->channels, VEC_NO_ACT};
 }
 
 /* ---- forward ---- */

@@ -1,4 +1,4 @@
-/* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
+/* norm.c -- batch norm, alone and fused with relu or silu and 2x2 max pooling, forward and backward.
 **
 ** Forward: one pass over x for the sums, one that reads x and writes y. The sums are taken around a
 ** pivot (the first pixel of each channel), so a large mean costs no accuracy. Backward: one pass over
@@ -13,10 +13,15 @@
 #include "ops/attrs.h"
 
 /* x seen as rows of C values: pixels, or entries of (N,C). */
-static vec_pixels pixels_of(const capl_tensor *x, bool relu)
+static vec_pixels pixels_of(const capl_tensor *x, vec_norm_act act)
 {
   int64_t channels = x->size[1];
-  return (vec_pixels){x->dtype, capl_tensor_numel(x) / channels, channels, relu};
+  return (vec_pixels){x->dtype, capl_tensor_numel(x) / channels, channels, act};
+}
+
+static vec_norm_act act_of(const capl_attr *attr)
+{
+  return attr->i == NORM_SILU ? VEC_THEN_SILU : VEC_THEN_RELU;
 }
 
 /* ---- room for per-channel numbers ---- */
@@ -215,11 +220,11 @@ static void forward(const capl_call *call, norm_job *job)
   else cpu_parallel(job->p.rows, row_grain(job->p.channels), apply_part, job);
 }
 
-static capl_status normalize(const capl_call *call, bool relu, bool pool)
+static capl_status normalize(const capl_call *call, vec_norm_act act, bool pool)
 {
   const capl_tensor *x = call->in[NORM_X];
   norm_room room;
-  norm_job job = {.p = pixels_of(x, relu), .room = &room, .x = capl_tensor_data(x),
+  norm_job job = {.p = pixels_of(x, act), .room = &room, .x = capl_tensor_data(x),
                   .y = capl_tensor_data(call->out[NORM_Y])};
   job.stream = streams(&job.p, job.y);
   if (pool) {
@@ -234,17 +239,17 @@ static capl_status normalize(const capl_call *call, bool relu, bool pool)
 
 static capl_status cpu_batch_norm(const capl_call *call)
 {
-  return normalize(call, false, false);
+  return normalize(call, VEC_NO_ACT, false);
 }
 
 static capl_status cpu_bn_act(const capl_call *call)
 {
-  return normalize(call, true, false);
+  return normalize(call, act_of(&call->attr[NORM_ACT]), false);
 }
 
 static capl_status cpu_bn_act_pool(const capl_call *call)
 {
-  return normalize(call, true, true);
+  return normalize(call, VEC_THEN_RELU, true);
 }
 
 /* ---- backward ---- */
@@ -299,7 +304,7 @@ static void pool_grad_sums_part(void *arg, int64_t begin, int64_t end, int threa
 /* An odd last row lies in no window: dz is 0 there. */
 static void grad_row_outside(const norm_job *job, int64_t first_pixel)
 {
-  vec_pixels p = {job->p.real, job->image.W, job->p.channels, false};
+  vec_pixels p = {job->p.real, job->image.W, job->p.channels, VEC_NO_ACT};
   vec_norm n = {.scale = job->n.k_x, .shift = job->n.k_1};
   cpu_now->norm_apply(&p, &n, pixel(job, job->x, first_pixel), (void *)pixel(job, job->y, first_pixel), false);
 }
@@ -353,13 +358,14 @@ static void backward(const capl_call *call, norm_job *job, const float *mean, co
 }
 
 /* In the fused ops bias stands before mean: in batch_norm_grad there is none. */
-static capl_status differentiate(const capl_call *call, bool fused, const uint8_t *index)
+static capl_status differentiate(const capl_call *call, vec_norm_act act, const uint8_t *index)
 {
   const capl_tensor *x = call->in[0];
+  bool fused = act != VEC_NO_ACT;
   const float *weight = capl_tensor_data(call->in[2]), *bias = fused ? capl_tensor_data(call->in[3]) : weight;
   const float *mean = capl_tensor_data(call->in[fused ? 4 : 3]), *invstd = capl_tensor_data(call->in[fused ? 5 : 4]);
   norm_room room;
-  norm_job job = {.p = pixels_of(x, fused), .room = &room, .x = capl_tensor_data(x),
+  norm_job job = {.p = pixels_of(x, act), .room = &room, .x = capl_tensor_data(x),
                   .dy = capl_tensor_data(call->in[1]), .y = capl_tensor_data(call->out[0]), .index_in = index};
   job.stream = streams(&job.p, job.y);
   if (index) job.image = cpu_image_of(x);
@@ -372,17 +378,17 @@ static capl_status differentiate(const capl_call *call, bool fused, const uint8_
 
 static capl_status cpu_batch_norm_grad(const capl_call *call)
 {
-  return differentiate(call, false, NULL);
+  return differentiate(call, VEC_NO_ACT, NULL);
 }
 
 static capl_status cpu_bn_act_grad(const capl_call *call)
 {
-  return differentiate(call, true, NULL);
+  return differentiate(call, act_of(&call->attr[NORM_GRAD_ACT]), NULL);
 }
 
 static capl_status cpu_bn_act_pool_grad(const capl_call *call)
 {
-  return differentiate(call, true, capl_tensor_data(call->in[6]));
+  return differentiate(call, VEC_THEN_RELU, capl_tensor_data(call->in[6]));
 }
 
 /* ---- rows ---- */

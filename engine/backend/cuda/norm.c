@@ -312,6 +312,12 @@ static capl_status cu_bn_act_pool_grad(const capl_call *call)
   return launch_cut(NORM_POOL_GRAD_APPLY, x, vector, &args.p, &args);
 }
 
+/* relu alone has kernels here: batch norm and silu run one after the other. */
+static bool has_relu(const capl_call *call)
+{
+  return call->attr[call->id == CAPL_OP_bn_act ? NORM_ACT : NORM_GRAD_ACT].i == NORM_RELU;
+}
+
 /* A reserve of places, ref's and cpu's, is left to the simpler ops. */
 static bool has_winners(const capl_call *call)
 {
@@ -323,8 +329,8 @@ static bool has_winners(const capl_call *call)
 const capl_kernel cu_norm_kernels[] = {
   {CAPL_OP_batch_norm, cu_batch_norm, NULL, CU_REAL},
   {CAPL_OP_batch_norm_grad, cu_batch_norm_grad, NULL, CU_REAL},
-  {CAPL_OP_bn_act, cu_bn_act, NULL, CU_REAL},
-  {CAPL_OP_bn_act_grad, cu_bn_act_grad, NULL, CU_REAL},
+  {CAPL_OP_bn_act, cu_bn_act, has_relu, CU_REAL},
+  {CAPL_OP_bn_act_grad, cu_bn_act_grad, has_relu, CU_REAL},
   {CAPL_OP_bn_act_pool, cu_bn_act_pool, NULL, CU_REAL},
   {CAPL_OP_bn_act_pool_grad, cu_bn_act_pool_grad, has_winners, CU_REAL},
   {0},

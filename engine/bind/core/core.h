@@ -86,7 +86,7 @@ void bind_fuse_note(lua_State *L, capl_op_id id, capl_tensor *const *in, const c
 /* For functions that write into tensors. */
 void bind_fuse_refuse(lua_State *L);
 
-/* ---- a batch norm that waits for its relu (peephole.c) ---------------------------------------- */
+/* ---- a batch norm that waits for its activation (peephole.c) ---------------------------------- */
 
 bool bind_is_waiting(void);
 /* Runs what waits, and what the tensor of h (or NULL) can be computed from. */

@@ -1,9 +1,10 @@
-/* peephole.c -- core.normalize: a batch norm that waits for the next op, and runs as bn_act when that is its relu.
+/* peephole.c -- core.normalize: a batch norm that waits for the next op, and runs as bn_act when that is its relu or
+** silu.
 **
 ** nn.BatchNorm2d and nn.BatchNorm1d call it, so that self.relu(self.bn1(x)) in a forward() of the user's own is fused
-** like BatchNorm and ReLU in an nn.Sequential. One handle waits at most. Whatever looks at any tensor before the relu
-** does (bind_to_handle) has the batch norm run first. After a fused op the handle of the batch norm has no tensor: who
-** kept it, and reads it, gets it computed again from the same input, without counting the batch twice.
+** like BatchNorm and ReLU in an nn.Sequential. One handle waits at most. Whatever looks at any tensor before the
+** activation does (bind_to_handle) has the batch norm run first. After a fused op the handle of the batch norm has no
+** tensor: who kept it, and reads it, gets it computed again from the same input, without counting the batch twice.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/core/core.h"
@@ -53,13 +54,14 @@ static void later_free(struct bind_later *later)
 
 /* ---- running it ------------------------------------------------------------------------------- */
 
-/* id: batch_norm or bn_act, which has one attribute more. counted: the batch is in the running statistics already. */
-static capl_status run(const struct bind_later *later, capl_op_id id, bool counted, capl_tensor **y)
+/* id: batch_norm or bn_act, which has one attribute more, act. counted: the running statistics have the batch. */
+static capl_status run(const struct bind_later *later, capl_op_id id, int act, bool counted, capl_tensor **y)
 {
   capl_tensor *in[INPUTS], *out[OUTPUTS];
   capl_attr attr[CAPL_MAX_ATTR];
   capl_attr_defaults(capl_op_get(id), attr);
   memcpy(attr, later->attr, sizeof *attr * (NORM_TRAINING + 1));
+  if (id == CAPL_OP_bn_act) attr[NORM_ACT].i = act;
   memcpy(in, later->in, sizeof in);
   if (counted && attr[NORM_TRAINING].i) in[NORM_RUNNING_MEAN] = in[NORM_RUNNING_VAR] = NULL;
   capl_dtype low = capl_autocast_set(later->low);
@@ -83,11 +85,11 @@ static capl_status settle(capl_handle *h)
   h->later = NULL;
   if (!counted) waiting = NULL;
   if (is_stale(later)) {
-    status = CAPL_FAIL(CAPL_ESTATE, "a batch norm was fused with the ReLU behind it, and its input or weights have "
+    status = CAPL_FAIL(CAPL_ESTATE, "a batch norm was fused with the activation behind it, and its input or weights have "
                        "changed since: its own result cannot be had any more");
     capl_error_hint("read it before the weights change, or call capl.fuse(false) on top of the recipe");
   } else {
-    status = run(later, CAPL_OP_batch_norm, counted, &h->t);
+    status = run(later, CAPL_OP_batch_norm, 0, counted, &h->t);
   }
   later_free(later);
   return status;
@@ -127,12 +129,13 @@ static bool no_options(lua_State *L, int i)
 bool bind_peephole(lua_State *L, capl_op_id id)
 {
   capl_handle *h = waiting;
-  if (!h || id != CAPL_OP_relu || luaL_testudata(L, 1, TENSOR_TYPE) != h || !no_options(L, 2)) return false;
+  if (!h || (id != CAPL_OP_relu && id != CAPL_OP_silu)) return false;
+  if (luaL_testudata(L, 1, TENSOR_TYPE) != h || !no_options(L, 2)) return false;
   if (h->later->low != capl_autocast_get() || h->later->grad != capl_grad_enabled() || is_stale(h->later)) return false;
   capl_tensor *y;
   bind_use(L);
   waiting = NULL;
-  bind_check(L, run(h->later, CAPL_OP_bn_act, false, &y), "bn_act");
+  bind_check(L, run(h->later, CAPL_OP_bn_act, id == CAPL_OP_silu ? NORM_SILU : NORM_RELU, false, &y), "bn_act");
   note_versions(h->later);
   bind_push_tensor(L, y);
   return true;
@@ -173,7 +176,7 @@ static int core_normalize(lua_State *L)
   capl_handle *h = luaL_testudata(L, -1, TENSOR_TYPE);
   struct bind_later *later = is_sound(&given) ? malloc(sizeof *later) : NULL;
   if (!later) {
-    bind_check(L, run(&given, CAPL_OP_batch_norm, false, &h->t), "batch_norm");
+    bind_check(L, run(&given, CAPL_OP_batch_norm, 0, false, &h->t), "batch_norm");
     return 1;
   }
   *later = given;

@@ -44,7 +44,7 @@ local function begin(self)
   return again and 0 or self.momentum, training
 end
 
--- batch_norm, or bn_act if the op that reads its result next is relu (engine/bind/core/peephole.c).
+-- batch_norm, or bn_act if the op that reads its result next is relu or silu (engine/bind/core/peephole.c).
 local function normalized(self, x)
   if not observer.fuse then return self:fused(x, "batch_norm") end
   local momentum, training = begin(self)
@@ -70,8 +70,8 @@ function BatchNorm:extra() return tostring(self.num_features) end
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
 -- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
 -- init weight 1, bias 0, running mean 0, running variance 1
--- errs shape: x has other than num_features channels. state: y was given to a ReLU, which was fused, and is read after
---      the weights or x have changed; capl.fuse(false) fuses nothing
+-- errs shape: x has other than num_features channels. state: y was given to a ReLU or SiLU, which was fused, and is
+--      read after the weights or x have changed; capl.fuse(false) fuses nothing
 -- paper S. Ioffe, C. Szegedy: Batch normalization, 2015
 -- eg   nn.BatchNorm2d(3)(capl.zeros(2, 3, 4, 4)):size(2)  --> 3
 local BatchNorm2d = classes.class("BatchNorm2d", BatchNorm)

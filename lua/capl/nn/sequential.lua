@@ -1,7 +1,8 @@
 -- sequential.lua: layers one after the other, and which of them are joined into a fused op.
 --
 -- BatchNorm2d, ReLU, MaxPool2d(2) in a row run as bn_act_pool, BatchNorm2d and ReLU as bn_act: the same numbers,
--- one pass over memory instead of three. Linear and ReLU run as linear_act. capl.fuse(false) switches it off.
+-- one pass over memory instead of three; BatchNorm2d and SiLU, too (engine/bind/core/peephole.c). Linear and ReLU run
+-- as linear_act. capl.fuse(false) switches it off.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 

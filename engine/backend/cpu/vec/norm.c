@@ -1,10 +1,11 @@
-/* norm.c -- batch norm over channels-last pixels, alone, with relu, and with relu and 2x2 max pool.
+/* norm.c -- batch norm over channels-last pixels, alone, with relu or silu, and with relu and 2x2 max pool.
 **
 ** Sums run in f32 over TILE rows at most and are then added to doubles: fast, and good to about 1e-7
-** however many pixels there are. The relu mask of the backward pass is recomputed from x by the same
-** expression as in the forward pass, so nothing but x is kept.
+** however many pixels there are. What the activation was given is recomputed in the backward pass from x by the
+** same expression as in the forward pass, so nothing but x is kept.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "backend/cpu/vec/math.h"
 #include "backend/cpu/vec/simd.h"
 
 enum { TILE = 128 };
@@ -13,6 +14,46 @@ INLINE vf normed(vf x, const float *scale, const float *shift)
 {
   return x * v_load_f32(scale) + v_load_f32(shift);
 }
+
+INLINE vf activated(vec_norm_act act, vf z)
+{
+  return act == VEC_THEN_RELU ? v_relu(z) : act == VEC_THEN_SILU ? z * v_sigmoid(z) : z;
+}
+
+/* dy times the slope of the activation at z. */
+INLINE vf sloped(vec_norm_act act, vf z, vf dy)
+{
+  if (act == VEC_NO_ACT) return dy;
+  if (act == VEC_THEN_RELU) return v_where(z > (vf){0}, dy);
+  vf s = v_sigmoid(z);
+  return dy * (s * (1.0f + z * (1.0f - s)));
+}
+
+/* The same of one value. */
+INLINE float f_activated(vec_norm_act act, float z)
+{
+  if (act == VEC_THEN_RELU) return z < 0 ? 0 : z;
+  return act == VEC_NO_ACT ? z : activated(act, v_set(z))[0];
+}
+
+INLINE float f_sloped(vec_norm_act act, float z, float dy)
+{
+  if (act == VEC_THEN_RELU) return z > 0 ? dy : 0;
+  return act == VEC_NO_ACT ? dy : sloped(act, v_set(z), v_set(dy))[0];
+}
+
+/* fn(p, dtype, activation, …) with both as constants, so that no loop asks for them. */
+#define BY_ACT(fn, p, real, ...)                                                 \
+  do {                                                                           \
+    if ((p)->act == VEC_THEN_RELU) fn(p, real, VEC_THEN_RELU, __VA_ARGS__);      \
+    else if ((p)->act == VEC_THEN_SILU) fn(p, real, VEC_THEN_SILU, __VA_ARGS__); \
+    else fn(p, real, VEC_NO_ACT, __VA_ARGS__);                                   \
+  } while (0)
+#define SPECIAL(fn, p, ...)                                                      \
+  do {                                                                           \
+    if ((p)->real == CAPL_BF16) BY_ACT(fn, p, CAPL_BF16, __VA_ARGS__);           \
+    else BY_ACT(fn, p, CAPL_F32, __VA_ARGS__);                                   \
+  } while (0)
 
 /* ---- sums over rows ---- */
 
@@ -63,12 +104,7 @@ void VEC(norm_sums)(const vec_pixels *p, const void *x, const float *center, dou
   else sums_of(p, CAPL_F32, x, center, sum, square);
 }
 
-INLINE vf masked_dy(bool relu, vf x, vf dy, const float *scale, const float *shift)
-{
-  return relu ? v_where(normed(x, scale, shift) > (vf){0}, dy) : dy;
-}
-
-INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, bool relu, const vec_norm *n, const void *x,
+INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act act, const vec_norm *n, const void *x,
                             const void *dy, int64_t c, const int blocks, int64_t first, int64_t last, double *sum_dz,
                             double *sum_dzx)
 {
@@ -78,7 +114,7 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, bool relu, con
     for (int b = 0; b < blocks; b++) {
       int64_t at = c + b * VN;
       vf v = v_load(real, x, r * p->channels + at);
-      vf g = masked_dy(relu, v, v_load(real, dy, r * p->channels + at), n->scale + at, n->shift + at);
+      vf g = sloped(act, normed(v, n->scale + at, n->shift + at), v_load(real, dy, r * p->channels + at));
       s[b] += g;
       q[b] += g * (v - v_load_f32(n->center + at));
     }
@@ -87,24 +123,19 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, bool relu, con
     for (int k = 0; k < VN; k++) sum_dz[c + b * VN + k] += s[b][k], sum_dzx[c + b * VN + k] += q[b][k];
 }
 
-INLINE float f_masked_dy(bool relu, float x, float dy, float scale, float shift)
-{
-  return !relu || __builtin_fmaf(x, scale, shift) > 0 ? dy : 0;
-}
-
-INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, bool relu, const vec_norm *n, const void *x,
+INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, vec_norm_act act, const vec_norm *n, const void *x,
                          const void *dy, double *sum_dz, double *sum_dzx)
 {
   for (int64_t first = 0; first < p->rows; first += TILE) {
     int64_t last = first + TILE < p->rows ? first + TILE : p->rows, c = 0;
     for (; c + 2 * VN <= p->channels; c += 2 * VN)
-      grad_sums_block(p, real, relu, n, x, dy, c, 2, first, last, sum_dz, sum_dzx);
+      grad_sums_block(p, real, act, n, x, dy, c, 2, first, last, sum_dz, sum_dzx);
     for (; c + VN <= p->channels; c += VN)
-      grad_sums_block(p, real, relu, n, x, dy, c, 1, first, last, sum_dz, sum_dzx);
+      grad_sums_block(p, real, act, n, x, dy, c, 1, first, last, sum_dz, sum_dzx);
     for (int64_t r = first; r < last; r++)
       for (int64_t k = c; k < p->channels; k++) {
         float v = f_load(real, x, r * p->channels + k);
-        float g = f_masked_dy(relu, v, f_load(real, dy, r * p->channels + k), n->scale[k], n->shift[k]);
+        float g = f_sloped(act, __builtin_fmaf(v, n->scale[k], n->shift[k]), f_load(real, dy, r * p->channels + k));
         sum_dz[k] += g;
         sum_dzx[k] += (double)g * (v - n->center[k]);
       }
@@ -114,8 +145,7 @@ INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, bool relu, const 
 void VEC(norm_grad_sums)(const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, double *sum_dz,
                          double *sum_dzx)
 {
-  if (p->real == CAPL_BF16) grad_sums_of(p, CAPL_BF16, p->relu, n, x, dy, sum_dz, sum_dzx);
-  else grad_sums_of(p, CAPL_F32, p->relu, n, x, dy, sum_dz, sum_dzx);
+  SPECIAL(grad_sums_of, p, n, x, dy, sum_dz, sum_dzx);
 }
 
 /* ---- application ---- */
@@ -126,19 +156,19 @@ INLINE void put(capl_dtype real, bool stream, void *y, int64_t at, vf f)
   else v_store(real, y, at, f);
 }
 
-INLINE void apply_to(const vec_pixels *p, capl_dtype real, bool relu, bool stream, const vec_norm *n, const void *x,
-                     void *y)
+INLINE void apply_to(const vec_pixels *p, capl_dtype real, vec_norm_act act, bool stream, const vec_norm *n,
+                     const void *x, void *y)
 {
   int64_t channels = p->channels, whole = channels / VN * VN;
   for (int64_t r = 0; r < p->rows; r++) {
     int64_t row = r * channels;
     for (int64_t c = 0; c < whole; c += VN) {
       vf z = normed(v_load(real, x, row + c), n->scale + c, n->shift + c);
-      put(real, stream, y, row + c, relu ? v_relu(z) : z);
+      put(real, stream, y, row + c, activated(act, z));
     }
     for (int64_t c = whole; c < channels; c++) {
       float z = __builtin_fmaf(f_load(real, x, row + c), n->scale[c], n->shift[c]);
-      f_store(real, y, row + c, relu && z < 0 ? 0 : z);
+      f_store(real, y, row + c, f_activated(act, z));
     }
   }
   if (stream) v_store_past_end();
@@ -146,11 +176,10 @@ INLINE void apply_to(const vec_pixels *p, capl_dtype real, bool relu, bool strea
 
 void VEC(norm_apply)(const vec_pixels *p, const vec_norm *n, const void *x, void *y, bool stream)
 {
-  if (p->real == CAPL_BF16) apply_to(p, CAPL_BF16, p->relu, stream, n, x, y);
-  else apply_to(p, CAPL_F32, p->relu, stream, n, x, y);
+  SPECIAL(apply_to, p, stream, n, x, y);
 }
 
-INLINE void grad_apply_to(const vec_pixels *p, capl_dtype real, bool relu, bool stream, const vec_norm *n,
+INLINE void grad_apply_to(const vec_pixels *p, capl_dtype real, vec_norm_act act, bool stream, const vec_norm *n,
                           const void *x, const void *dy, void *dx)
 {
   int64_t channels = p->channels, whole = channels / VN * VN;
@@ -158,12 +187,12 @@ INLINE void grad_apply_to(const vec_pixels *p, capl_dtype real, bool relu, bool 
     int64_t row = r * channels;
     for (int64_t c = 0; c < whole; c += VN) {
       vf v = v_load(real, x, row + c);
-      vf g = masked_dy(relu, v, v_load(real, dy, row + c), n->scale + c, n->shift + c);
+      vf g = sloped(act, normed(v, n->scale + c, n->shift + c), v_load(real, dy, row + c));
       put(real, stream, dx, row + c, g * v_load_f32(n->k_dy + c) + normed(v, n->k_x + c, n->k_1 + c));
     }
     for (int64_t c = whole; c < channels; c++) {
       float v = f_load(real, x, row + c);
-      float g = f_masked_dy(relu, v, f_load(real, dy, row + c), n->scale[c], n->shift[c]);
+      float g = f_sloped(act, __builtin_fmaf(v, n->scale[c], n->shift[c]), f_load(real, dy, row + c));
       f_store(real, dx, row + c, g * n->k_dy[c] + (v * n->k_x[c] + n->k_1[c]));
     }
   }
@@ -173,8 +202,7 @@ INLINE void grad_apply_to(const vec_pixels *p, capl_dtype real, bool relu, bool 
 void VEC(norm_grad_apply)(const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *dx,
                           bool stream)
 {
-  if (p->real == CAPL_BF16) grad_apply_to(p, CAPL_BF16, p->relu, stream, n, x, dy, dx);
-  else grad_apply_to(p, CAPL_F32, p->relu, stream, n, x, dy, dx);
+  SPECIAL(grad_apply_to, p, stream, n, x, dy, dx);
 }
 
 /* ---- with relu and 2x2 max pool ---- */
@@ -226,6 +254,11 @@ void VEC(norm_pool_row)(const vec_pool_row *p, const vec_norm *n, const void *x0
   else pool_row(p, CAPL_F32, n, x0, x1, y, index);
 }
 
+INLINE float f_masked_dy(float x, float dy, float scale, float shift)
+{
+  return f_sloped(VEC_THEN_RELU, __builtin_fmaf(x, scale, shift), dy);
+}
+
 INLINE vi places(const uint8_t *index)
 {
   return __builtin_convertvector(*(const vb_at *)index, vi);
@@ -260,7 +293,7 @@ INLINE void pool_sums(const vec_pool_row *p, capl_dtype real, const vec_norm *n,
     for (int64_t k = c; k < p->channels; k++) {
       int place = index[j * p->channels + k];
       float v = f_load(real, place < 2 ? x0 : x1, tap(p, j, place) + k);
-      float g = f_masked_dy(true, v, f_load(real, dy, j * p->channels + k), n->scale[k], n->shift[k]);
+      float g = f_masked_dy(v, f_load(real, dy, j * p->channels + k), n->scale[k], n->shift[k]);
       sum_dz[k] += g;
       sum_dzx[k] += g * (v - n->center[k]);
     }
@@ -292,7 +325,7 @@ INLINE void pool_grad_pixel(const vec_pool_row *p, capl_dtype real, bool stream,
     for (int k = 0; k < 4; k++) {
       int64_t at = tap(p, j, k) + c;
       float v = f_load(real, k < 2 ? x0 : x1, at);
-      float g = index[out + c] == k ? f_masked_dy(true, v, f_load(real, dy, out + c), n->scale[c], n->shift[c]) : 0;
+      float g = index[out + c] == k ? f_masked_dy(v, f_load(real, dy, out + c), n->scale[c], n->shift[c]) : 0;
       f_store(real, k < 2 ? dx0 : dx1, at, g * n->k_dy[c] + (v * n->k_x[c] + n->k_1[c]));
     }
 }

@@ -17,11 +17,14 @@ typedef struct {
   const float *k_dy, *k_x, *k_1;  /* backward: dx = k_dy * dz + k_x * x + k_1 */
 } vec_norm;
 
+/* What follows a normalization. */
+typedef enum { VEC_NO_ACT, VEC_THEN_RELU, VEC_THEN_SILU } vec_norm_act;
+
 /* A rectangle of channels-last pixels: rows pixels of channels values each, without gaps. */
 typedef struct {
   capl_dtype real;
   int64_t rows, channels;
-  bool relu;
+  vec_norm_act act;
 } vec_pixels;
 
 /* One output row of a 2x2 stride-2 max pool over x rows of width pixels. */
@@ -170,7 +173,7 @@ typedef struct {
   /* batch norm: sum[c] += of (x - center), square[c] += of its square */                                      \
   X(void, norm_sums, (const vec_pixels *p, const void *x, const float *center, double *sum, double *square))   \
   X(void, norm_apply, (const vec_pixels *p, const vec_norm *n, const void *x, void *y, bool stream))           \
-  /* sum_dz[c] += of dz, sum_dzx[c] += of dz * (x - center); dz = dy, or dy where z > 0 when p->relu */         \
+  /* sum_dz[c] += of dz, sum_dzx[c] += of dz * (x - center); dz: dy times the slope of p->act at z */           \
   X(void, norm_grad_sums, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy,              \
                            double *sum_dz, double *sum_dzx))                                                   \
   X(void, norm_grad_apply, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *dx,   \
