@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -260,6 +261,19 @@ int csv_column(const csv *t, const char *name)
   for (int i = 0; i < t->n_columns; i++)
     if (strcmp(t->column[i], name) == 0) return i;
   return -1;
+}
+
+capl_status csv_no_column(const csv *t, const char *name, const char *option)
+{
+  char names[300] = "", shown[300];
+  for (int i = 0; i < t->n_columns; i++) {
+    size_t used = strlen(names);
+    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", t->column[i]);
+  }
+  capl_text_show(shown, sizeof shown, names, false);
+  CAPL_FAIL(CAPL_EFORMAT, "%s:1: no column is called %s; there are: %s", t->name, name, shown);
+  capl_error_hint("%s of data.list names the column", option);
+  return CAPL_EFORMAT;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -51,6 +51,8 @@ CAPL_API capl_status csv_next(csv *table, bool *more);
 
 /* Number of the column of that name, -1 = there is none. */
 CAPL_API int csv_column(const csv *table, const char *name);
+/* EFORMAT: there is none of that name, with those that there are; option: of data.list, which names it. */
+capl_status csv_no_column(const csv *table, const char *name, const char *option);
 /* Field i of the record at hand as a number, in any language's locale with a decimal point; blanks around it are
 ** fine. *missing: it is empty, NA, NaN, null or a hyphen, and *value is 0. EFORMAT naming file, line and column. */
 CAPL_API capl_status csv_number(const csv *table, int i, double *value, bool *missing);

@@ -88,6 +88,7 @@ static capl_status list_entry(folder_source *f, DIR *dir, const char *below, con
   if (snprintf(path, sizeof path, "%s%s%s", below, *below ? "/" : "", name) >= (int)sizeof path) {
     return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", f->set.where, below);
   }
+  if (file_fields_is_mask(&f->set.fields, name)) return CAPL_OK;
   if (is_image_name(name)) return texts_add(&f->set.name, path); /* whatever it is: reading says when it is no file */
   if (is_folder(dir, entry)) return list(f, path, depth + 1);
   if (is_other_image(name)) note_other(f, path);
@@ -131,11 +132,24 @@ static capl_status no_files(const folder_source *f)
   return CAPL_EVALUE;
 }
 
+static capl_status read_beside(folder_source *f)
+{
+  char title[NAME_ROOM];
+  for (uint32_t i = 0; i < f->set.name.count; i++) {
+    if (f->set.stop && i % 256 == 0 && f->set.stop())
+      return CAPL_FAIL(CAPL_EINTERRUPT, "%s: interrupted while its JSON files were read", f->set.where);
+    folder_title(&f->set, i, title, sizeof title);
+    CAPL_TRY(file_fields_add_beside(&f->set.fields, title));
+  }
+  return CAPL_OK;
+}
+
 static capl_status open_folder(folder_source *f)
 {
   CAPL_TRY(list(f, "", 0));
   if (f->set.name.count == 0) return no_files(f);
   texts_sort(&f->set.name);
+  if (f->set.fields.n_numbers) CAPL_TRY(read_beside(f));
   return image_set_settle(&f->set);
 }
 
@@ -145,6 +159,9 @@ static const image_set_kind folder_kind = {
 capl_status capl_source_folder_new(const char *dir, const capl_folder_options *options, capl_source **source)
 {
   image_set *set;
+  if (options && options->fields.mask.column)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: a folder has no column %s; masks lie beside the images", dir,
+                     options->fields.mask.column);
   CAPL_TRY(image_set_new(&folder_kind, sizeof(folder_source), dir, options, &set));
   capl_status status = open_folder((folder_source *)set);
   if (status == CAPL_OK) *source = &set->base;

@@ -212,25 +212,93 @@ static capl_status cannot_fit(const image_set *set, uint32_t i)
   return CAPL_FAIL(e.code, "%s: %s", whole_title(set, i, title), e.message);
 }
 
+/* The decoded image, brought to the set's size. */
+static capl_status copy_pixels(const image_set *set, uint32_t i, const capl_image *scratch, uint8_t *pixels)
+{
+  const capl_source *source = &set->base;
+  capl_status status;
+  if (source->n_widths) {
+    int used, width = capl_source_width_of(source, i);
+    resize_choose(scratch->width, scratch->height, source->height, &width, 1, &used);
+    status = resize_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width,
+                           source->height, pixels);
+    return status == CAPL_OK ? status : cannot_fit(set, i);
+  }
+  if (!set->resize && (scratch->width != source->width || scratch->height != source->height))
+    return wrong_size(set, i, scratch);
+  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width,
+                        source->height, pixels);
+  return status == CAPL_OK ? status : cannot_fit(set, i);
+}
+
+static file_sample file_sample_of(const image_set *set, uint32_t i, const char *title, int width, int height)
+{
+  return (file_sample){.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
+                       .root = set->root ? set->root : "", .width = width, .height = height};
+}
+
+/* Once the image is decoded; scratch holds it before, and a mask after. */
+static capl_status read_fields(const image_set *set, uint32_t i, capl_image *scratch, const capl_sample *to)
+{
+  char title[TITLE_ROOM];
+  set->kind->title(set, i, title, sizeof title);
+  file_sample s = file_sample_of(set, i, title, scratch->width, scratch->height);
+  return file_fields_read(&set->fields, &s, scratch, to) == CAPL_OK ? CAPL_OK : at_place(set, i);
+}
+
 capl_status image_set_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
 {
   const image_set *set = (const image_set *)source;
   uint32_t i = what->id;
   if (to->labels && source->length > 0) CAPL_TRY(copy_label(set, i, to->labels));
   CAPL_TRY(decode(set, i, source->channels, scratch));
-  capl_status status;
-  if (source->n_widths) {
-    int used, width = capl_source_width_of(source, i);
-    resize_choose(scratch->width, scratch->height, source->height, &width, 1, &used);
-    status = resize_padded(scratch->pixels, scratch->width, scratch->height, source->channels, used, width,
-                           source->height, to->pixels);
-    return status == CAPL_OK ? status : cannot_fit(set, i);
-  }
-  if (!set->resize && (scratch->width != source->width || scratch->height != source->height))
-    return wrong_size(set, i, scratch);
-  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width,
-                        source->height, to->pixels);
-  return status == CAPL_OK ? status : cannot_fit(set, i);
+  if (to->pixels) CAPL_TRY(copy_pixels(set, i, scratch, to->pixels));
+  return source->n_fields ? read_fields(set, i, scratch, to) : CAPL_OK;
+}
+
+/* ---- looking at fields ----------------------------------------------------------------------- */
+
+/* The set of files that a source's sample lies in; NULL = it lies elsewhere. */
+static const image_set *set_of(const capl_source *source, uint32_t *i)
+{
+  capl_source *root = source->ops->root ? source->ops->root((capl_source *)source, i) : (capl_source *)source;
+  return root->ops->read == image_set_read && *i < root->count ? (const image_set *)root : NULL;
+}
+
+static capl_status read_mask(const image_set *set, uint32_t i, capl_image *mask)
+{
+  char title[TITLE_ROOM];
+  encoded_bytes bytes;
+  capl_image_info info;
+  set->kind->title(set, i, title, sizeof title);
+  CAPL_TRY(image_set_encoded((capl_source *)set, i, &bytes));
+  capl_status status = capl_image_probe(bytes.at, bytes.size, title, &info);
+  free(bytes.owned);
+  if (status != CAPL_OK) return at_place(set, i);
+  file_sample s = file_sample_of(set, i, title, info.width, info.height);
+  return file_fields_read_mask(&set->fields, &s, mask) == CAPL_OK ? CAPL_OK : at_place(set, i);
+}
+
+capl_status capl_source_mask_counts(capl_source *source, uint32_t i, uint64_t count[256])
+{
+  capl_image mask = {0};
+  const image_set *set = i < source->count ? set_of(source, &i) : NULL;
+  if (!set || !file_fields_has_mask(&set->fields)) return CAPL_FAIL(CAPL_ESTATE, "this source has no masks in files");
+  memset(count, 0, 256 * sizeof *count);
+  capl_status status = read_mask(set, i, &mask);
+  size_t n = status == CAPL_OK ? (size_t)mask.width * (size_t)mask.height : 0;
+  for (size_t at = 0; at < n; at++) count[mask.pixels[at]]++;
+  capl_image_fini(&mask);
+  return status;
+}
+
+const float *capl_source_numbers(const capl_source *source, int field, uint32_t i, int *rows, int *width)
+{
+  const image_set *set = i < source->count ? set_of(source, &i) : NULL;
+  int k = set ? field - file_fields_has_mask(&set->fields) : -1;
+  if (k < 0 || k >= set->fields.n_numbers) return NULL;
+  *width = set->fields.numbers[k].width;
+  return field_numbers_of(&set->fields.numbers[k], i, rows);
 }
 
 /* ---- what samples depend on, for a cache ----------------------------------------------------- */
@@ -259,7 +327,13 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
   for (uint32_t i = 0; i < source->count; i++) {
     set->kind->title(set, i, path, sizeof path);
     *content = mix_file(*content, path);
+    if (!file_fields_has_mask(&set->fields)) continue;
+    file_sample s = file_sample_of(set, i, path, 0, 0);
+    char mask[MASK_PATH_ROOM];
+    CAPL_TRY(file_fields_mask_path(&set->fields, &s, mask));
+    *content = mix_file(*content, mask);
   }
+  *content = file_fields_hash(&set->fields, *content);
   return CAPL_OK;
 }
 
@@ -274,6 +348,7 @@ void image_set_close(capl_source *source)
   if (set->kind->fini) set->kind->fini(set);
   texts_fini(&set->name);
   texts_fini(&set->label);
+  file_fields_fini(&set->fields);
   free(set->px);
   free(set->where);
   free(set);
@@ -330,6 +405,7 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   base->channels = options->channels ? options->channels : 1;
   base->fixed = true;
   set->folding = options->folding;
+  set->stop = options->stop;
   set->resize = options->resize;
   bool several = options->n_widths || options->width_step;
   if (several) CAPL_TRY(image_widths_set(set, options));
@@ -339,6 +415,7 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   }
   if (base->channels != 1 && base->channels != 3)
     return CAPL_FAIL(CAPL_EVALUE, "%s: channels must be 1 or 3, not %d", set->where, base->channels);
+  CAPL_TRY(file_fields_begin(&set->fields, &options->fields, set->where));
   return set_vocab(set, options);
 }
 
@@ -395,5 +472,6 @@ capl_status image_set_settle(image_set *set)
   for (uint32_t i = 0; i < set->label.count; i++)
     if (texts_get(&set->label, i)) CAPL_TRY(refold(set, i));
   CAPL_TRY(set->base.n_widths || set->width_step ? image_widths_measure(set) : size_of_first(set));
+  CAPL_TRY(file_fields_settle(&set->fields, &set->base, set->where));
   return set->base.length && !set->label.at ? texts_blank(&set->label, set->base.count) : CAPL_OK;
 }

@@ -8,6 +8,7 @@
 #ifndef CAPL_DATA_IMAGE_SET_H
 #define CAPL_DATA_IMAGE_SET_H
 
+#include "data/file_fields.h"
 #include "data/source.h"
 #include "data/texts.h"
 
@@ -30,10 +31,12 @@ struct image_set {
   char *where; /* folder, list or database */
   texts name;  /* as capl_source_name gives them */
   texts label; /* as set; a bad one is kept too, its error comes again when it is read */
+  file_fields fields;
+  const char *root; /* that paths of masks begin at, with a slash; NULL = none. The kind's. */
   bool resize;
   capl_folding folding;
   int width_step; /* > 0: widths are found */
-  bool (*stop)(void);
+  bool (*stop)(void); /* asked while many files are read; NULL = never */
   uint16_t *px;       /* of each sample at the set's height, with several widths */
   uint32_t squeezed, widest;
 };

@@ -49,7 +49,6 @@ capl_status image_widths_set(image_set *set, const capl_folder_options *o)
   set->base.n_widths = o->n_widths;
   memcpy(set->base.widths, o->widths, sizeof set->base.widths);
   set->width_step = o->width_step;
-  set->stop = o->stop;
   return CAPL_OK;
 }
 

@@ -28,13 +28,21 @@ void list_lines_fini(list_lines *l)
   texts_fini(&l->path);
   texts_fini(&l->label);
   free(l->line);
+  file_fields_fini(&l->fields);
   *l = (list_lines){0};
 }
 
 /* ---- one line -------------------------------------------------------------------------------- */
 
+/* Columns of a table that has a header. */
+typedef struct {
+  int path, label, mask; /* label, mask: -1 = none */
+  int *numbers;          /* of all fields, one after another; free() */
+} columns;
+
 typedef struct {
   csv table;
+  columns at;
   const capl_list_options *options;
   bool labels; /* each line must have one */
   list_lines *out;
@@ -59,12 +67,24 @@ static capl_status keep_line(reading *r)
   return CAPL_OK;
 }
 
+static capl_status check_path(const reading *r, const char *path, const char *what)
+{
+  const char *wrong = !*path ? "is empty" : strlen(path) >= PATH_ROOM ? "is longer than 4095 bytes"
+                      : !capl_text_is_utf8(path) ? "is no UTF-8" : NULL;
+  if (!wrong) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: the %s %s", r->table.name, r->table.line, what, wrong);
+}
+
+static capl_status keep_mask(reading *r, const char *path)
+{
+  CAPL_TRY(check_path(r, path, "path of the mask"));
+  return texts_add(&r->out->fields.path, path);
+}
+
 /* label: NULL = the line has none. */
 static capl_status keep(reading *r, const char *path, const char *label)
 {
-  if (!*path) return broken(r, "the path is empty");
-  if (strlen(path) >= PATH_ROOM) return broken(r, "the path is longer than 4095 bytes");
-  if (!capl_text_is_utf8(path)) return broken(r, "the path is no UTF-8");
+  CAPL_TRY(check_path(r, path, "path"));
   if (label && !capl_text_is_utf8(label)) return broken(r, "the label is no UTF-8");
   if (label && strlen(label) >= PATH_ROOM) return broken(r, "the label is longer than 4095 bytes");
   CAPL_TRY(texts_add(&r->out->path, path));
@@ -103,6 +123,20 @@ static capl_status no_text(const reading *r, const cJSON *value, const char *key
                    key, example);
 }
 
+/* Numbers and the mask of the object of this line. */
+static capl_status read_fields_of(reading *r, const cJSON *object)
+{
+  char where[PATH_ROOM];
+  file_fields *fields = &r->out->fields;
+  snprintf(where, sizeof where, "%s:%u", r->table.name, r->table.line);
+  for (int k = 0; k < fields->n_numbers; k++)
+    CAPL_TRY(field_numbers_add_object(&fields->numbers[k], where, object));
+  if (!fields->mask.column) return CAPL_OK;
+  const cJSON *mask = cJSON_GetObjectItemCaseSensitive(object, fields->mask.column);
+  if (!cJSON_IsString(mask)) return no_text(r, mask, fields->mask.column, "a_mask.png");
+  return keep_mask(r, mask->valuestring);
+}
+
 static capl_status read_object(reading *r, const cJSON *object)
 {
   const capl_list_options *o = r->options;
@@ -112,7 +146,8 @@ static capl_status read_object(reading *r, const cJSON *object)
   if (!cJSON_IsString(path)) return no_text(r, path, o->path_key ? o->path_key : path_keys[0], "a.png");
   if (!cJSON_IsString(label) && (r->labels || label))
     return no_text(r, label, o->label_key ? o->label_key : label_keys[0], "0042");
-  return keep(r, path->valuestring, label ? label->valuestring : NULL);
+  CAPL_TRY(keep(r, path->valuestring, label ? label->valuestring : NULL));
+  return read_fields_of(r, object);
 }
 
 static capl_status read_json(reading *r)
@@ -124,9 +159,15 @@ static capl_status read_json(reading *r)
   return read_object(r, object);
 }
 
-static capl_status read_csv(reading *r, int path, int label)
+static capl_status read_record(reading *r)
 {
-  return keep(r, r->table.field[path], label < 0 ? NULL : r->table.field[label]);
+  const columns *at = &r->at;
+  file_fields *fields = &r->out->fields;
+  CAPL_TRY(keep(r, r->table.field[at->path], at->label < 0 ? NULL : r->table.field[at->label]));
+  const int *column = at->numbers;
+  for (int k = 0; k < fields->n_numbers; column += fields->numbers[k++].of.n_columns)
+    CAPL_TRY(field_numbers_add_record(&fields->numbers[k], &r->table, column));
+  return at->mask < 0 ? CAPL_OK : keep_mask(r, r->table.field[at->mask]);
 }
 
 static int find_column(const csv *t, const char *wanted, const char *const *usual)
@@ -136,29 +177,31 @@ static int find_column(const csv *t, const char *wanted, const char *const *usua
   return found;
 }
 
-static capl_status no_column(const csv *t, const char *wanted, const char *what)
+static capl_status find_number_columns(reading *r)
 {
-  char names[300] = "", shown[300];
-  for (int i = 0; i < t->n_columns; i++) {
-    size_t used = strlen(names);
-    snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", t->column[i]);
-  }
-  capl_text_show(shown, sizeof shown, names, false);
-  CAPL_FAIL(CAPL_EFORMAT, "%s:1: no column is called %s; there are: %s", t->name, wanted, shown);
-  capl_error_hint("%s of data.list names the column", what);
-  return CAPL_EFORMAT;
+  const file_fields *fields = &r->out->fields;
+  int n = 0, from = 0;
+  for (int k = 0; k < fields->n_numbers; k++) n += fields->numbers[k].of.n_columns;
+  r->at.numbers = malloc((size_t)(n + 1) * sizeof *r->at.numbers);
+  if (!r->at.numbers) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %d columns", r->table.name, n);
+  for (int k = 0; k < fields->n_numbers; from += fields->numbers[k++].of.n_columns)
+    CAPL_TRY(field_numbers_find(&fields->numbers[k], &r->table, r->at.numbers + from));
+  return CAPL_OK;
 }
 
-static capl_status csv_columns(reading *r, int *path, int *label)
+static capl_status find_columns(reading *r)
 {
   const capl_list_options *o = r->options;
+  const char *mask = r->out->fields.mask.column;
   CAPL_TRY(csv_header(&r->table));
-  *path = find_column(&r->table, o->path_key, path_keys);
-  *label = find_column(&r->table, o->label_key, label_keys);
-  if (*path < 0) return no_column(&r->table, o->path_key ? o->path_key : "path", "path");
-  if (*label < 0 && (r->labels || o->label_key))
-    return no_column(&r->table, o->label_key ? o->label_key : "label", "label");
-  return CAPL_OK;
+  r->at.path = find_column(&r->table, o->path_key, path_keys);
+  r->at.label = find_column(&r->table, o->label_key, label_keys);
+  r->at.mask = mask ? csv_column(&r->table, mask) : -1;
+  if (r->at.path < 0) return csv_no_column(&r->table, o->path_key ? o->path_key : "path", "path");
+  if (r->at.label < 0 && (r->labels || o->label_key))
+    return csv_no_column(&r->table, o->label_key ? o->label_key : "label", "label");
+  if (mask && r->at.mask < 0) return csv_no_column(&r->table, mask, "mask");
+  return find_number_columns(r);
 }
 
 /* ---- all lines ------------------------------------------------------------------------------- */
@@ -190,23 +233,27 @@ static csv_style style_of(const capl_list_options *options, capl_list_format for
   }
 }
 
-static capl_status read_line(reading *r, capl_list_format format, int path, int label)
+/* Fields are columns, and these have names: then a list with tabs has a header too. */
+static bool has_header(const reading *r, capl_list_format format)
 {
-  switch (format) {
-  case CAPL_LIST_CSV: return read_csv(r, path, label);
-  case CAPL_LIST_TSV: return read_tabs(r);
-  default: return read_json(r);
-  }
+  const file_fields *fields = &r->out->fields;
+  return format == CAPL_LIST_CSV || (format == CAPL_LIST_TSV && (fields->n_numbers || fields->mask.column));
+}
+
+static capl_status read_line(reading *r, capl_list_format format, bool header)
+{
+  if (header) return read_record(r);
+  return format == CAPL_LIST_TSV ? read_tabs(r) : read_json(r);
 }
 
 static capl_status read_lines(reading *r, capl_list_format format)
 {
-  int path = -1, label = -1;
-  if (format == CAPL_LIST_CSV) CAPL_TRY(csv_columns(r, &path, &label));
+  bool header = has_header(r, format);
+  if (header) CAPL_TRY(find_columns(r));
   for (bool more = true;;) {
     CAPL_TRY(csv_next(&r->table, &more));
     if (!more) break;
-    CAPL_TRY(read_line(r, format, path, label));
+    CAPL_TRY(read_line(r, format, header));
   }
   return r->out->path.count ? CAPL_OK : CAPL_FAIL(CAPL_EVALUE, "%s: names no image", r->table.name);
 }
@@ -220,6 +267,7 @@ capl_status list_lines_parse(const void *bytes, size_t size, const char *name, c
   reading r = {.options = options, .labels = labels, .out = l};
   capl_status status = csv_from(&r.table, bytes, size, name, style_of(options, format));
   if (status == CAPL_OK) status = read_lines(&r, format);
+  free(r.at.numbers);
   csv_fini(&r.table);
   return status;
 }
@@ -241,6 +289,7 @@ capl_status list_lines_read(const char *file, const capl_list_options *options, 
   reading r = {.options = options, .labels = labels, .out = l};
   capl_status status = csv_open(&r.table, file, style_of(options, format));
   if (status == CAPL_OK) status = read_lines(&r, format);
+  free(r.at.numbers);
   csv_fini(&r.table);
   return status;
 }
@@ -296,11 +345,13 @@ static capl_status set_root(list_source *s, const char *file, const char *root)
 
 static capl_status open_list(list_source *s, const char *file, const capl_list_options *options)
 {
-  list_lines l = {0};
+  list_lines l = {.fields = s->set.fields};
   CAPL_TRY(set_root(s, file, options->root));
+  s->set.root = s->root;
   capl_status status = list_lines_read(file, options, s->set.base.length > 0, &l);
   s->set.name = l.path; /* all that was read is the source's now */
   s->set.label = l.label;
+  s->set.fields = l.fields;
   s->line = l.line;
   return status == CAPL_OK ? image_set_settle(&s->set) : status;
 }

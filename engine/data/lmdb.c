@@ -210,6 +210,8 @@ capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *opti
   static const capl_lmdb_options defaults;
   image_set *set;
   if (!options) options = &defaults;
+  if (options->images.fields.n_numbers || options->images.fields.mask.ending || options->images.fields.mask.column)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: a database holds images and labels alone, no masks or numbers", path);
   CAPL_TRY(image_set_new(&kind, sizeof(lmdb_source), path, &options->images, &set));
   capl_status status = open_database((lmdb_source *)set, options);
   if (status == CAPL_OK) *source = &set->base;

@@ -42,6 +42,7 @@ typedef struct {
   size_t left;
   const char *name;
   int channels; /* of the file, after expansion: 1..4 */
+  bool indices; /* levels and numbers of colours stay as they are */
   capl_image *image;
   char reason[128];
 } png_reader;
@@ -60,6 +61,15 @@ static void expand_to_8_bit(png_reader *r)
 {
   png_set_expand(r->png);
   png_set_scale_16(r->png);
+  png_set_interlace_handling(r->png);
+  png_read_update_info(r->png, r->info);
+  r->channels = png_get_channels(r->png, r->info);
+}
+
+/* One byte per pixel, which the file's bits are. */
+static void expand_to_bytes(png_reader *r)
+{
+  png_set_packing(r->png);
   png_set_interlace_handling(r->png);
   png_read_update_info(r->png, r->info);
   r->channels = png_get_channels(r->png, r->info);
@@ -90,7 +100,8 @@ static bool read_pixels(png_reader *r, size_t stride, int height)
 static bool prepare(png_reader *r)
 {
   if (setjmp(png_jmpbuf(r->png))) return false;
-  expand_to_8_bit(r);
+  if (r->indices) expand_to_bytes(r);
+  else expand_to_8_bit(r);
   return true;
 }
 
@@ -99,9 +110,22 @@ static capl_status damaged(const png_reader *r)
   return CAPL_FAIL(CAPL_EFORMAT, "%s: damaged PNG: %s", r->name, r->reason);
 }
 
+static capl_status check_indices(const png_reader *r)
+{
+  int type = png_get_color_type(r->png, r->info), bits = png_get_bit_depth(r->png, r->info);
+  if ((type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_PALETTE) && bits <= 8) return CAPL_OK;
+  const char *what = type & PNG_COLOR_MASK_COLOR ? "has colours without a palette"
+                     : type & PNG_COLOR_MASK_ALPHA ? "has transparency"
+                                                   : "has 16 bits per pixel";
+  CAPL_FAIL(CAPL_EFORMAT, "%s: the PNG %s, which is no mask", r->name, what);
+  capl_error_hint("a mask is a gray or palette PNG of at most 8 bits per pixel: each level or colour is a class");
+  return CAPL_EFORMAT;
+}
+
 static capl_status decode(png_reader *r, int channels)
 {
   if (!read_header(r)) return damaged(r);
+  if (r->indices) CAPL_TRY(check_indices(r));
   int width = (int)png_get_image_width(r->png, r->info), height = (int)png_get_image_height(r->png, r->info);
   CAPL_TRY(image_check_size(r->name, width, height));
   if (!prepare(r)) return damaged(r);
@@ -114,16 +138,27 @@ static capl_status decode(png_reader *r, int channels)
 
 /* ---- decoding -------------------------------------------------------------------------------- */
 
-capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image)
+static capl_status decode_bytes(const void *bytes, size_t size, const char *name, int channels, bool indices,
+                                capl_image *image)
 {
-  CAPL_TRY(image_check_channels(name, channels));
   if (image_kind_of(bytes, size) != IMAGE_PNG) return image_refuse(bytes, size, name, "PNG");
-  png_reader r = {.at = bytes, .left = size, .name = name, .image = image};
+  png_reader r = {.at = bytes, .left = size, .name = name, .image = image, .indices = indices};
   r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, r.reason, keep_reason, ignore_warning);
   if (r.png) r.info = png_create_info_struct(r.png);
   capl_status status = r.info ? decode(&r, channels) : CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to read the PNG", name);
   png_destroy_read_struct(&r.png, &r.info, NULL);
   return status;
+}
+
+capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels, capl_image *image)
+{
+  CAPL_TRY(image_check_channels(name, channels));
+  return decode_bytes(bytes, size, name, channels, false, image);
+}
+
+capl_status capl_png_decode_indices(const void *bytes, size_t size, const char *name, capl_image *image)
+{
+  return decode_bytes(bytes, size, name, 1, true, image);
 }
 
 capl_status capl_png_read(const char *path, int channels, capl_image *image)

@@ -29,6 +29,9 @@ CAPL_API capl_status capl_png_read(const char *path, int channels, capl_image *i
 /* The same from memory; name stands for the path in messages. */
 CAPL_API capl_status capl_png_decode(const void *bytes, size_t size, const char *name, int channels,
                                      capl_image *image);
+/* A mask: the levels of a gray PNG, or the numbers of a palette's colours, as the file has them, one byte each. EFORMAT
+** also for other colour types and 16 bits per pixel. */
+CAPL_API capl_status capl_png_decode_indices(const void *bytes, size_t size, const char *name, capl_image *image);
 /* The same for PNG or JPEG, whichever the first bytes are. JPEG: baseline and progressive; gray is its luma; turned
 ** upright by its EXIF orientation; CMYK becomes RGB. EFORMAT also for damage that other readers pass over with gray
 ** pixels, and for 12-bit, arithmetic and lossless coding. */

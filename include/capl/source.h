@@ -27,6 +27,33 @@ typedef struct {
 
 typedef struct capl_source capl_source; /* refcounted; a loader holds its own reference */
 
+/* A mask for each image: a gray or palette PNG of its size, whose levels, or numbers of colours, are classes. */
+typedef struct {
+  const char *ending; /* "_mask.png": a_mask.png lies beside a.jpg, and is no image itself; NULL = none, or: */
+  const char *column; /* column or key of a list that has its path */
+  const char *root;   /* folder in which masks lie as images do in theirs; NULL = the images' own */
+  int classes;        /* it has 0..classes - 1, and 255 for pixels that do not count; 0 = any level */
+  int n_values;       /* classes of which values are given; 0 = levels are numbers of classes */
+  uint8_t value[256]; /* level of class k */
+} capl_mask_files;
+
+/* Points, boxes or numbers of each image: columns of a list that has a header, keys of JSON lines, or, in a folder,
+** keys of the file x.json beside x.png. A key may hold a number, a list of them, or a list of points or boxes. */
+typedef struct {
+  char name[CAPL_FIELD_NAME];
+  capl_field_kind kind;      /* no mask */
+  const char *const *column; /* [n_columns] */
+  int n_columns;
+  int per_row; /* columns that make a point (2, 3) or a box (4, 5); 1 = each is a key with all numbers */
+} capl_number_columns;
+
+/* Fields that lie in files. Masks, points and boxes are of images of one width. */
+typedef struct {
+  capl_mask_files mask;
+  int n_numbers;
+  capl_number_columns numbers[CAPL_FIELDS_MAX];
+} capl_file_fields;
+
 typedef struct {
   int width, height;   /* px of the samples; 0, 0 = those of the first file */
   bool resize;         /* files of another size are stretched (bicubic, as model.h does); else they are errors */
@@ -44,6 +71,7 @@ typedef struct {
   int length_min;      /* labels have length_min..T characters, the rest is -1; 0 = T, or 1 if variable */
   bool variable;       /* labels may be shorter than T */
   capl_folding folding; /* of labels, before anybody looks at them */
+  capl_file_fields fields; /* of folders and lists */
 } capl_folder_options;
 
 /* All *.png, *.jpg and *.jpeg below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
@@ -71,6 +99,14 @@ typedef struct {
 ** EIO if the list cannot be read; EFORMAT naming file and line for a broken one; EVALUE if it is empty or an option is
 ** out of range. */
 CAPL_API capl_status capl_source_list_new(const char *file, const capl_list_options *options, capl_source **source);
+
+/* How many pixels of sample i's mask, as its file has it, are of each class; level 255 may stand for none. ESTATE for a
+** source without masks in files; EIO, EFORMAT, EVALUE as reading it. */
+CAPL_API capl_status capl_source_mask_counts(capl_source *source, uint32_t i, uint64_t count[256]);
+/* The numbers that sample i's file gives for a field, `width` to a row: 3 of a point, 5 of a box, 1 of other numbers;
+** in px of the image file. Borrowed; NULL = no such field, no such sample. */
+CAPL_API const float *capl_source_numbers(const capl_source *source, int field, uint32_t i, int *rows, int *width);
+
 typedef struct {
   capl_folder_options images;
   uint64_t memory;    /* bytes of files held in memory; more lie in a temporary file. 0 = a quarter of the machine's */

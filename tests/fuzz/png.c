@@ -1,4 +1,4 @@
-/* png.c -- fuzz target: any bytes as a PNG file, in all three ways of reading channels.
+/* png.c -- fuzz target: any bytes as a PNG file, in all three ways of reading channels and as a mask.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "fuzz.h"
@@ -35,6 +35,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < (size_t)image.width * (size_t)image.height * (size_t)image.channels; i++) sum += image.pixels[i];
     FUZZ_CHECK(sum != 0xffffffff);
   }
+  status = capl_png_decode_indices(bytes, size - 1, "fuzz.png", &image);
+  fuzz_status(status);
+  FUZZ_CHECK(status != CAPL_OK || image.channels == 1);
   capl_image_fini(&image);
   free(bytes);
   return 0;

@@ -236,6 +236,51 @@ static void zero_channels_means_what_the_file_has(void **state)
   capl_image_fini(&image);
 }
 
+static void check_indices(int colour, int depth, bool interlaced, bool transparent)
+{
+  static file f;
+  f.size = 0;
+  encode(&f, colour, depth, interlaced, transparent);
+  capl_image mask = {0};
+  assert_ok(capl_png_decode_indices(f.bytes, f.size, "m.png", &mask));
+  assert_int_equal(mask.width * 1000 + mask.height, W * 1000 + H);
+  for (int i = 0; i < W * H; i++) assert_int_equal(mask.pixels[i], raw(i % W, i / W, 0, depth));
+  capl_image_fini(&mask);
+}
+
+static void indices_are_what_the_file_has(void **state)
+{
+  (void)state;
+  for (int depth = 1; depth <= 8; depth *= 2) {
+    for (int interlaced = 0; interlaced < 2; interlaced++) {
+      check_indices(GRAY, depth, interlaced, false);
+      check_indices(PALETTE, depth, interlaced, false);
+      check_indices(PALETTE, depth, interlaced, true);
+    }
+  }
+}
+
+static void indices_of_other_images_are_refused(void **state)
+{
+  (void)state;
+  static const struct {
+    int colour, depth;
+    const char *text;
+  } kinds[] = {{RGB, 8, "m.png: the PNG has colours without a palette, which is no mask"},
+               {RGB_ALPHA, 8, "m.png: the PNG has colours without a palette, which is no mask"},
+               {GRAY_ALPHA, 8, "m.png: the PNG has transparency, which is no mask"},
+               {GRAY, 16, "m.png: the PNG has 16 bits per pixel, which is no mask"}};
+  capl_image mask = {0};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    file f;
+    encode(&f, kinds[i].colour, kinds[i].depth, false, false);
+    assert_fails(capl_png_decode_indices(f.bytes, f.size, "m.png", &mask), CAPL_EFORMAT, kinds[i].text);
+  }
+  assert_fails(capl_png_decode_indices("\xff\xd8\xff\xe0", 4, "m.png", &mask), CAPL_EFORMAT,
+               "m.png: the file is JPEG, not PNG");
+  capl_image_fini(&mask);
+}
+
 static void what_is_written_reads_back(void **state)
 {
   (void)state;
@@ -299,6 +344,22 @@ static void a_missing_file_is_an_io_error(void **state)
 
 /* Every possible cut, and one flipped bit at every place: an error or an image, never anything worse. Pixels are
 ** under a checksum, so a flip in them is always an error. */
+static void damaged_masks_are_refused(void **state)
+{
+  (void)state;
+  static file f, copy;
+  encode(&f, PALETTE, 4, true, false);
+  capl_image mask = {0};
+  for (size_t keep = 0; keep < f.size; keep++)
+    assert_int_equal(capl_png_decode_indices(f.bytes, keep, "m.png", &mask), CAPL_EFORMAT);
+  for (size_t i = 0; i < f.size - 12; i++) {
+    copy = f;
+    copy.bytes[i] ^= 0x10;
+    assert_int_equal(capl_png_decode_indices(copy.bytes, copy.size, "m.png", &mask), CAPL_EFORMAT);
+  }
+  capl_image_fini(&mask);
+}
+
 static void damaged_files_are_refused_wherever_the_damage_is(void **state)
 {
   (void)state;
@@ -338,6 +399,9 @@ int main(void)
     cmocka_unit_test(every_colour_type_and_depth_reads),
     cmocka_unit_test(transparency_chunks_are_composited_on_white),
     cmocka_unit_test(zero_channels_means_what_the_file_has),
+    cmocka_unit_test(indices_are_what_the_file_has),
+    cmocka_unit_test(indices_of_other_images_are_refused),
+    cmocka_unit_test(damaged_masks_are_refused),
     cmocka_unit_test(what_is_written_reads_back),
     cmocka_unit_test(writing_where_nothing_can_be_written_says_so),
     cmocka_unit_test(other_files_are_named_for_what_they_are),

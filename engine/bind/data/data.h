@@ -42,11 +42,15 @@ const struct capl_stage *data_option_stages(lua_State *L, int i, const char *key
 /* The list of px at widths of the options table at i: how many, 0 = none is given. What is no whole number becomes
 ** 0. */
 int data_option_widths(lua_State *L, const char *op, int i, int widths[CAPL_WIDTHS_MAX]);
+/* Masks, points, boxes and numbers in files: option fields = {mask = {…}, numbers = {{…}, …}} of the table at i, in
+** memory that it leaves on the stack. */
+void data_option_fields(lua_State *L, const char *op, int i, capl_file_fields *fields);
 /* A sample's number at i. */
 uint32_t data_check_sample(lua_State *L, int i, const capl_source *source);
 
 /* Adds sources of files and what sources of files can do. */
 void bind_open_files(lua_State *L);
+void bind_open_file_fields(lua_State *L);
 /* A stage as another loader has it (schedule.c); false = not given. */
 bool data_option_like(lua_State *L, int i, const char *key, struct capl_stage *stage);
 

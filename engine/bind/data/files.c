@@ -41,6 +41,7 @@ static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER ca
   {"resize", BIND_BOOL(T, m resize)},                             \
   {"widths", BIND_OTHER},                                         \
   {"classes", BIND_OTHER},                                        \
+  {"fields", BIND_OTHER},                                         \
   {"width_step", BIND_WHOLE(T, m width_step), .max = 1024}
 
 static void release_vocab(capl_vocab **vocab) { capl_vocab_unref(*vocab); }
@@ -73,7 +74,7 @@ static capl_vocab *option_classes(lua_State *L, const char *op, int i)
 }
 
 /* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, fold_width,
-** resize, classes = {name, …}}) */
+** resize, classes = {name, …}, fields = {…}}) */
 static int data_folder_source(lua_State *L)
 {
   static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_folder_options, ), BIND_END};
@@ -83,6 +84,7 @@ static int data_folder_source(lua_State *L)
   o.n_widths = data_option_widths(L, "data.folder", 2, o.widths);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.folder", 2);
   o.classes = classes;
+  data_option_fields(L, "data.folder", 2, &o.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
   return 1;
@@ -140,6 +142,7 @@ static int data_list_source(lua_State *L)
   o.list.images.n_widths = data_option_widths(L, "data.list", 2, o.list.images.widths);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.list", 2);
   o.list.images.classes = classes;
+  data_option_fields(L, "data.list", 2, &o.list.images.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_list_new(file, &o.list, (capl_source **)box), NULL);
   return 1;
@@ -359,4 +362,5 @@ void bind_open_files(lua_State *L)
   lua_getfield(L, -1, "__index");
   luaL_setfuncs(L, source, 0);
   lua_pop(L, 2);
+  bind_open_file_fields(L);
 }

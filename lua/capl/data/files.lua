@@ -3,6 +3,7 @@
 local core, observer = ...
 
 local check = require "check"
+local file_fields = require "data.file_fields"
 local guess = require "data.guess"
 local read_charset = require("fields.charset").read
 local symbols = require "fields.symbols"
@@ -64,7 +65,7 @@ local function image_options(where, o, labels)
   return {
     width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
     classes = classes, variable = o.variable, case = o.case, fold_width = o.fold_width, resize = o.resize,
-    widths = widths, width_step = step,
+    widths = widths, width_step = step, fields = (file_fields.read(where, o)),
   }
 end
 
@@ -341,9 +342,11 @@ local function lazy_bad(box)
   return bad
 end
 
-local folder_keys = with(image_keys, {"label", "classes"})
-local list_keys = with(image_keys, {"classes", "root", "format", "path", "label", "separator"})
+local folder_keys = with(with(image_keys, file_fields.keys), {"label", "classes"})
+local list_keys = with(with(image_keys, file_fields.keys), {"classes", "root", "format", "path", "label", "separator"})
 local lmdb_keys = with(image_keys, {"classes"})
+
+local function mask_classes(op, o) return (select(2, file_fields.read(op, o))) end
 
 local function classes_of(dir, o)
   local given = read_classes("data.folder", o)
@@ -377,7 +380,7 @@ function files.new(make)
     settle_labels(op, box, o, path)
     print_widths(path, box, o.widths)
     local source = make(box, (o.charset or o.classes) and lazy_bad(box))
-    source.dir, source.place = path, "of " .. path
+    source.dir, source.place, source.mask_classes = path, "of " .. path, mask_classes(op, o)
     return source
   end
 
@@ -398,6 +401,15 @@ function files.new(make)
   --       that holds them; one that is wider than all is squeezed. Batches are of one width each. widths = "auto": at
   --       most 6, multiples of 8 px, chosen by the sizes of the files; {step = 16}: of 16.
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
+  --       mask = "_mask.png": a_mask.png is the mask of a.png or a.jpg, a gray or palette PNG of its size, and no image
+  --       itself; its levels or numbers of colours are the classes. mask = {file = "_mask.png", root = "masks",
+  --       classes = {"sky", "road"}, values = {0, 255}}: masks lie below another folder; names of the classes, or how
+  --       many there are; the level of each class. 255 stays 255, for pixels that do not count, unless it is in values.
+  --       points = "eyes", boxes = "boxes", numbers = {"pm25", "temp"}: keys of the file a.json beside a.png: a point
+  --       is [x, y] or [x, y, visible], a box [left, top, right, bottom] or with its class, in px; one, or a list of
+  --       them;
+  --       null is a place that is not there. Batches have mask (N,H,W), points (N,P,3), boxes (N,B,5), filled up with
+  --       what is not there, and numbers (N,n); numbers = {air = {"pm25", "temp"}, angle = "angle"} names more of them
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
     local o = check.keys("data.folder", opts, folder_keys)
@@ -425,6 +437,7 @@ function files.new(make)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, source.class_names, true
     source.label, source.names = rule == folder_of and "folder" or rule, names
+    source.mask_classes = mask_classes("data.folder", o)
     return source
   end
 
@@ -432,7 +445,12 @@ function files.new(make)
   -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes =
   --       {"cat", "dog"} or "auto", as found: each label is the name of one; root = folder
   --       that paths begin at (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the
-  --       columns or keys (path, file, filename or image; label or text); separator = "," of CSV
+  --       columns or keys (path, file, filename or image; label or text); separator = "," of CSV; mask = "column" of
+  --       their paths, or {column or file, root, classes, values} as of data.folder; points = {"x1 y1", "x2 y2"} or
+  --       with a third column that is 1 where it is visible, boxes = {"left top right bottom"} or with a class,
+  --       numbers = {"pm25", "temp"}: columns (lists with tabs have a header then), or keys of JSON lines as of
+  --       data.folder; a list {"left eye x", "left eye y"} stands for names with blanks; an empty cell: the point is
+  --       not there
   -- errs  io: the list cannot be read; format: a broken line, named; value: an empty list, unknown option
   function made.list(file, opts)
     local o = check.keys("data.list", opts, list_keys)
@@ -460,9 +478,9 @@ function files.new(make)
 
   --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a
   -- list.
-  -- opts charset, length, case, variable, width, height, widths, resize, channels; label, classes: for folders,
-  --      others have their labels; with label = "auto" a labels.txt, .tsv, .csv or
-  --      .jsonl in the folder is the list of them
+  -- opts charset, length, case, variable, width, height, widths, resize, channels; mask, points, boxes, numbers: of
+  --      folders and lists; label, classes: for folders, others have their labels; with label = "auto" a labels.txt,
+  --      .tsv, .csv or .jsonl in the folder is the list of them
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)
@@ -475,7 +493,10 @@ function files.new(make)
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
     local database = kind == "folder" or path:match("%.mdb$")
     local rest = {}
-    for _, key in ipairs(lmdb_keys) do rest[key] = o[key] end
+    if database and (o.mask or o.points or o.boxes or o.numbers) then
+      check.fail("data.open", path .. ": a database holds images and labels alone, no masks or numbers")
+    end
+    for _, key in ipairs(database and lmdb_keys or with(lmdb_keys, file_fields.keys)) do rest[key] = o[key] end
     return (database and made.lmdb or made.list)(path, rest)
   end
 

@@ -16,7 +16,7 @@ local function part(parent, ids, make)
   end
   local made = make(parent.box:subset(ids), bad)
   made.dir, made.place = parent.dir, parent.place
-  made.classes, made.n_classes = parent.classes, parent.n_classes
+  made.mask_classes, made.classes, made.n_classes = parent.mask_classes, parent.classes, parent.n_classes
   return made
 end
 

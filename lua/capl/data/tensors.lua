@@ -3,15 +3,11 @@
 local core = ...
 
 local check = require "check"
+local field_names = require "data.field_names"
 local symbols = require "fields.symbols"
 
 local OP = "data.tensors"
 local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's field
-local NAME_LENGTH = 23
-
--- What batches call something else already.
-local taken = {count = true, padded = true, global_batch_size = true, onehot = true, classes = true, target2 = true,
-  mix = true}
 local options = {image = true, target = true, charset = true, classes = true}
 local field_order = {mask = 1, points = 2, boxes = 3}
 
@@ -64,9 +60,7 @@ local function check_places(name, t, width, what)
 end
 
 local function check_field(o, name, t)
-  if type(name) ~= "string" then refuse("every part has a name; got the key %s", tostring(name)) end
-  if taken[name] then refuse("batches have a %s of their own; give it another name", name) end
-  if #name > NAME_LENGTH then refuse("%s has more than %d characters", name, NAME_LENGTH) end
+  field_names.check(OP, name)
   if name == "mask" then return check_mask(o, t) end
   if name == "points" then return check_places(name, t, 3, "(N,P,3) f32: x, y in px, 1 = visible") end
   if name == "boxes" then return check_places(name, t, 5, "(N,B,5) f32: left, top, right, bottom in px, class") end

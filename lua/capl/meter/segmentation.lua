@@ -28,7 +28,8 @@ local spec = {
 
 -- Number of classes and their names, of the options or of what a loader's source says; nil when the output decides.
 local function classes_of(o)
-  local given = o.classes or o.loader and o.loader.source and o.loader.source.classes
+  local source = o.loader and o.loader.source or {}
+  local given = o.classes or source.mask_classes or source.classes
   if type(given) == "table" then return #given, given end
   return given
 end

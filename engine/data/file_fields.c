@@ -1,0 +1,294 @@
+/* file_fields.c -- masks, points, boxes and numbers that lie in files: where they are, and how they become fields.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#define _GNU_SOURCE
+#include "data/file_fields.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/hash64.h"
+#include "data/image.h"
+
+enum { IGNORED = 255, JSON_BYTES_MAX = 16 << 20 };
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static capl_status copy_text(const char **text, const char *where)
+{
+  if (!*text) return CAPL_OK;
+  *text = strdup(*text);
+  return *text ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "%s: no memory to open it", where);
+}
+
+static capl_status begin_mask(file_fields *f, const capl_mask_files *of, const char *where)
+{
+  f->mask = (capl_mask_files){.classes = of->classes, .n_values = of->n_values};
+  int most = of->n_values ? of->n_values : of->classes ? of->classes : 256;
+  if (of->classes < 0 || of->classes > 256 || (of->n_values && of->n_values != of->classes))
+    return CAPL_FAIL(CAPL_EVALUE, "%s: a mask has 1 to 256 classes, and a value for each; not %d of %d", where,
+                     of->n_values, of->classes);
+  for (int level = 0; level < 256; level++) f->class_of[level] = (int16_t)(level < most && !of->n_values ? level : -1);
+  f->class_of[IGNORED] = IGNORED;
+  for (int k = of->n_values - 1; k >= 0; k--) f->class_of[of->value[k]] = (int16_t)k;
+  f->mask.ending = of->ending, f->mask.column = of->column, f->mask.root = of->root;
+  capl_status status = copy_text(&f->mask.ending, where);
+  if (copy_text(&f->mask.column, where) != CAPL_OK || copy_text(&f->mask.root, where) != CAPL_OK) status = CAPL_ENOMEM;
+  return status;
+}
+
+capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const char *where)
+{
+  CAPL_TRY(begin_mask(f, &of->mask, where));
+  if (of->n_numbers + file_fields_has_mask(f) > CAPL_FIELDS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: %d fields; a sample has at most %d beside image and label", where,
+                     of->n_numbers + file_fields_has_mask(f), CAPL_FIELDS_MAX);
+  for (; f->n_numbers < of->n_numbers; f->n_numbers++)
+    CAPL_TRY(field_numbers_begin(&f->numbers[f->n_numbers], &of->numbers[f->n_numbers]));
+  return CAPL_OK;
+}
+
+void file_fields_fini(file_fields *f)
+{
+  free((char *)f->mask.ending);
+  free((char *)f->mask.column);
+  free((char *)f->mask.root);
+  texts_fini(&f->path);
+  for (int k = 0; k < f->n_numbers; k++) field_numbers_fini(&f->numbers[k]);
+  *f = (file_fields){0};
+}
+
+bool file_fields_has_mask(const file_fields *f) { return f->mask.ending || f->mask.column; }
+
+bool file_fields_is_mask(const file_fields *f, const char *name)
+{
+  if (!f->mask.ending || f->mask.root) return false;
+  size_t n = strlen(name), m = strlen(f->mask.ending);
+  return n > m && strcmp(name + n - m, f->mask.ending) == 0;
+}
+
+static capl_status check_one_width(const capl_source *source, const char *what, const char *where)
+{
+  if (!source->n_widths) return CAPL_OK;
+  CAPL_FAIL(CAPL_EVALUE, "%s: %s is of images of one width, and here they have several", where, what);
+  capl_error_hint("give width and height with resize = true in place of widths");
+  return CAPL_EVALUE;
+}
+
+static capl_status describe(const field_numbers *numbers, capl_source *source, const char *where)
+{
+  int most = field_numbers_most(numbers);
+  capl_field *field = &source->field[source->n_fields];
+  *field = (capl_field){.kind = numbers->of.kind, .ndim = 1, .size = {most, 0, 0}};
+  memcpy(field->name, numbers->of.name, sizeof field->name);
+  if (field->kind != CAPL_FIELD_VALUES) {
+    field->ndim = 2;
+    field->size[1] = numbers->width;
+    CAPL_TRY(check_one_width(source, field->name, where));
+  }
+  if (most == 0) return CAPL_FAIL(CAPL_EVALUE, "%s: no sample has %s", where, field->name);
+  source->n_fields++;
+  return CAPL_OK;
+}
+
+capl_status file_fields_settle(const file_fields *f, capl_source *source, const char *where)
+{
+  if (file_fields_has_mask(f)) {
+    CAPL_TRY(check_one_width(source, "a mask", where));
+    source->field[source->n_fields++] = (capl_field){
+      .name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {source->height, source->width, 0}};
+  }
+  for (int k = 0; k < f->n_numbers; k++) CAPL_TRY(describe(&f->numbers[k], source, where));
+  return CAPL_OK;
+}
+
+/* ---- files beside images --------------------------------------------------------------------- */
+
+/* path: root, then the image's path with another ending. */
+static capl_status path_beside(const char *root, const char *image, const char *ending, char path[MASK_PATH_ROOM])
+{
+  const char *slash = strrchr(image, '/'), *dot = strrchr(image, '.');
+  size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - image) : strlen(image);
+  size_t root_length = strlen(root);
+  const char *between = root_length && root[root_length - 1] != '/' ? "/" : "";
+  if (snprintf(path, MASK_PATH_ROOM, "%s%s%.*s%s", root, between, (int)stem, image, ending) < MASK_PATH_ROOM)
+    return CAPL_OK;
+  return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", image);
+}
+
+static capl_status read_beside(const char *path, const char *image, const char *what, file_bytes *file)
+{
+  if (file_bytes_read(path, file) == CAPL_OK) return CAPL_OK;
+  capl_error_hint("it is the %s of %s: every image has one; write it, or move the image away", what, image);
+  return capl_error_last()->code;
+}
+
+capl_status file_fields_add_beside(file_fields *f, const char *image)
+{
+  char path[MASK_PATH_ROOM];
+  file_bytes file;
+  JSON_OWNED *object = NULL;
+  if (f->n_numbers == 0) return CAPL_OK;
+  CAPL_TRY(path_beside("", image, ".json", path));
+  CAPL_TRY(read_beside(path, image, "JSON file", &file));
+  capl_status status =
+    json_read(&(json_rules){.name = path, .most_bytes = JSON_BYTES_MAX}, (const char *)file.at, file.size, &object);
+  free(file.at);
+  for (int k = 0; k < f->n_numbers && status == CAPL_OK; k++)
+    status = field_numbers_add_object(&f->numbers[k], path, object);
+  return status;
+}
+
+/* ---- masks ----------------------------------------------------------------------------------- */
+
+capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[MASK_PATH_ROOM])
+{
+  if (f->mask.ending) return path_beside(f->mask.root ? f->mask.root : "", f->mask.root ? s->name : s->title,
+                                         f->mask.ending, path);
+  const char *given = texts_get(&f->path, s->i), *root = *given == '/' ? "" : f->mask.root ? f->mask.root : s->root;
+  const char *between = *root && root[strlen(root) - 1] != '/' ? "/" : "";
+  if (snprintf(path, MASK_PATH_ROOM, "%s%s%s", root, between, given) < MASK_PATH_ROOM) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EIO, "%s: the path of its mask is too long", s->title);
+}
+
+static capl_status decode_mask(const char *path, const char *image, capl_image *mask)
+{
+  file_bytes file;
+  CAPL_TRY(read_beside(path, image, "mask", &file));
+  capl_status status = capl_png_decode_indices(file.at, file.size, path, mask);
+  free(file.at);
+  return status;
+}
+
+static capl_status wrong_size(const file_sample *s, const char *path, const capl_image *mask)
+{
+  CAPL_FAIL(CAPL_ESHAPE, "%s: the mask is %d x %d px, but its image %s is %d x %d", path, mask->width, mask->height,
+            s->title, s->width, s->height);
+  capl_error_hint("a mask has its image's size; resize = true brings both to another one");
+  return CAPL_ESHAPE;
+}
+
+static capl_status no_class(const file_fields *f, const char *path, const capl_image *mask, size_t at)
+{
+  int x = (int)(at % (size_t)mask->width), y = (int)(at / (size_t)mask->width);
+  CAPL_FAIL(CAPL_EVALUE, "%s: level %d at x = %d, y = %d is none of the %d classes", path, mask->pixels[at], x, y,
+            f->mask.classes);
+  capl_error_hint("classes of mask says how many there are, values the level of each; 255 is for pixels that do not "
+                  "count");
+  return CAPL_EVALUE;
+}
+
+/* Levels to classes, in place. */
+static capl_status classify(const file_fields *f, const char *path, capl_image *mask)
+{
+  size_t n = (size_t)mask->width * (size_t)mask->height;
+  for (size_t at = 0; at < n; at++) {
+    int class_of = f->class_of[mask->pixels[at]];
+    if (class_of < 0) return no_class(f, path, mask, at);
+    mask->pixels[at] = (uint8_t)class_of;
+  }
+  return CAPL_OK;
+}
+
+capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, capl_image *scratch)
+{
+  char path[MASK_PATH_ROOM];
+  CAPL_TRY(file_fields_mask_path(f, s, path));
+  CAPL_TRY(decode_mask(path, s->title, scratch));
+  if (scratch->width != s->width || scratch->height != s->height) return wrong_size(s, path, scratch);
+  return classify(f, path, scratch);
+}
+
+/* The pixel whose place holds the centre of the output's. */
+static void resize_nearest(const capl_image *in, int width, int height, uint8_t *out)
+{
+  for (int y = 0; y < height; y++) {
+    const uint8_t *row = in->pixels + (size_t)((2 * (int64_t)y + 1) * in->height / (2 * height)) * (size_t)in->width;
+    for (int x = 0; x < width; x++) *out++ = row[(2 * (int64_t)x + 1) * in->width / (2 * width)];
+  }
+}
+
+/* ---- points and boxes ------------------------------------------------------------------------ */
+
+static capl_status outside(const file_sample *s, const capl_field *field, int row, const float *x)
+{
+  bool box = field->kind == CAPL_FIELD_BOXES;
+  if (box)
+    CAPL_FAIL(CAPL_EVALUE, "%s: row %d of %s is %g, %g to %g, %g: no box within the image of %d x %d px", s->title,
+              row + 1, field->name, (double)x[0], (double)x[1], (double)x[2], (double)x[3], s->width, s->height);
+  else
+    CAPL_FAIL(CAPL_EVALUE, "%s: row %d of %s is %g, %g: outside the image of %d x %d px", s->title, row + 1,
+              field->name, (double)x[0], (double)x[1], s->width, s->height);
+  capl_error_hint("%s; on_error = \"skip\" of the loader leaves such images out",
+                  box ? "left, top, right and bottom are px from the left and upper edge, in this order"
+                      : "x and y are px from the left and upper edge; visible = 0 is for a point that is not there");
+  return CAPL_EVALUE;
+}
+
+static bool is_within(const capl_field *field, const float *x, float width, float height)
+{
+  if (field->kind == CAPL_FIELD_BOXES)
+    return x[0] >= 0 && x[1] >= 0 && x[0] <= x[2] && x[1] <= x[3] && x[2] <= width && x[3] <= height;
+  return x[2] <= 0 || (x[0] >= 0 && x[1] >= 0 && x[0] <= width && x[1] <= height);
+}
+
+/* Of the image's file to those of the sample. */
+static void scale(const file_sample *s, float *x, int n)
+{
+  double by[] = {(double)s->source->width / s->width, (double)s->source->height / s->height};
+  for (int k = 0; k < n; k++) x[k] = (float)(x[k] * by[k % 2]);
+}
+
+static capl_status read_places(const field_numbers *numbers, const file_sample *s, const capl_field *field, float *out)
+{
+  int rows, n = numbers->width;
+  const float *x = field_numbers_of(numbers, s->i, &rows);
+  bool box = field->kind == CAPL_FIELD_BOXES;
+  for (int row = 0; row < rows; row++, x += n, out += n) {
+    bool none = box && x[4] < 0;
+    if (!none && !is_within(field, x, (float)s->width, (float)s->height)) return outside(s, field, row, x);
+    memcpy(out, x, (size_t)n * sizeof *x);
+    scale(s, out, box ? 4 : 2);
+  }
+  for (int row = rows; row < field->size[0]; row++, out += n) {
+    memset(out, 0, (size_t)n * sizeof *out);
+    if (box) out[4] = -1;
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_numbers(const field_numbers *numbers, const file_sample *s, const capl_field *field, void *out)
+{
+  int rows;
+  if (field->kind != CAPL_FIELD_VALUES) return read_places(numbers, s, field, out);
+  const float *x = field_numbers_of(numbers, s->i, &rows);
+  memcpy(out, x, (size_t)rows * sizeof *x);
+  return CAPL_OK;
+}
+
+capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_image *scratch, const capl_sample *to)
+{
+  int first = file_fields_has_mask(f);
+  if (first && to->field[0]) {
+    CAPL_TRY(file_fields_read_mask(f, s, scratch));
+    resize_nearest(scratch, s->source->width, s->source->height, to->field[0]);
+  }
+  for (int k = 0; k < f->n_numbers; k++) {
+    int i = first + k;
+    if (to->field[i]) CAPL_TRY(read_numbers(&f->numbers[k], s, &s->source->field[i], to->field[i]));
+  }
+  return CAPL_OK;
+}
+
+uint64_t file_fields_hash(const file_fields *f, uint64_t h)
+{
+  if (file_fields_has_mask(f)) h = hash64_bytes(h, f->class_of, sizeof f->class_of);
+  for (int k = 0; k < f->n_numbers; k++) {
+    const field_numbers *n = &f->numbers[k];
+    h = hash64_text(h, n->of.name);
+    h = hash64_bytes(h, n->at, n->rows * (size_t)n->width * sizeof *n->at);
+    h = hash64_bytes(h, n->end, n->samples * sizeof *n->end);
+  }
+  return h;
+}

@@ -1,0 +1,58 @@
+"""Masks in files: what generate writes trains a small segmentation net; damaged files name themselves.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import shutil
+
+from program import capl, check, in_empty_folder
+
+RECIPE = """--- capl: 1
+--- needs: read=set
+local all = data.folder("set", {mask = {file = "_mask.png", classes = data.face_classes}, width = 32, height = 32,
+  resize = true, channels = 3})
+local some, rest = data.split(all, {val = 0.25})
+local model = nn.Sequential{nn.Conv2d(3, 16, 3, {padding = 1}), nn.BatchNorm2d(16), nn.ReLU(), nn.Conv2d(16, 19, 1)}
+train.fit{
+  model = model, optimizer = optim.AdamW(model:parameters(), {lr = 1e-2}), steps = 40, meter = "segmentation",
+  train = data.loader{source = some, role = "train", batch = 8, workers = 1, augment = {flip = 0.5, flip_swaps = data.face_swaps}},
+  val = data.loader{source = rest, role = "val", batch = 8, workers = 1},
+  loss = function(output, batch) return nn.cross_entropy(output, batch.mask) end,
+}
+"""
+
+
+def trains():
+    status, out, err = capl("generate", "--preset=faces", "--out=set", "--n=24", "--width=64")
+    check(status == 0 and len(os.listdir("set")) == 48, "generate", out + err)
+    with open("masks.lua", "w", encoding="utf-8") as file:
+        file.write(RECIPE)
+    status, out, err = capl("check", "masks.lua")
+    check(status == 0, "check", out + err)
+    status, out, err = capl("masks.lua")
+    check(status == 0, "training", out + err)
+    folder = max((os.path.join("runs", name) for name in os.listdir("runs")), key=os.path.getmtime)
+    with open(folder + "/evaluation.json", encoding="utf-8") as file:
+        evaluation = json.load(file)
+    check(evaluation["kind"] == "segmentation" and evaluation["accuracy"] > 0.45, "it has learned something", str(evaluation)[:500])
+    names = [c["name"] for c in evaluation["classes"]]
+    check("hair" in names, "classes have their names", str(names))
+
+
+def refusals():
+    shutil.copytree("set", "sound")
+    os.remove("set/07_mask.png")
+    status, out, err = capl("masks.lua")
+    check(status == 1 and "set/07_mask.png" in err and "it is the mask of set/07.png" in err, "a missing mask", out + err)
+    shutil.copy("sound/07.png", "set/07_mask.png")
+    status, out, err = capl("masks.lua")
+    check(status == 1 and "set/07_mask.png: the PNG has colours without a palette" in err, "no mask", out + err)
+
+
+def main():
+    trains()
+    refusals()
+
+
+in_empty_folder(main)

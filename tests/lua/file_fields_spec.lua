@@ -1,0 +1,268 @@
+-- Masks, points, boxes and numbers in files: beside images, in lists, damaged, and as generated scenes are written.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local data = capl.data
+
+local function raises(expected, fn, ...)
+  local text = support.error_text(fn, ...)
+  assert(text:find(expected, 1, true), text)
+end
+
+local function write(path, text)
+  local file = assert(io.open(path, "w"))
+  file:write(text)
+  file:close()
+end
+
+local function read(source, opts)
+  opts = opts or {}
+  return data.loader{source = source, role = "val", batch = source:count(), dtype = "u8", workers = opts.workers or 0,
+    augment = opts.augment}:epoch(1)()
+end
+
+--- An image or mask of rows of levels.
+local function png(path, rows) data.png_write(path, capl.tensor({rows}):to("u8")) end
+
+local function constant(width, height, level)
+  local rows = {}
+  for y = 1, height do
+    rows[y] = {}
+    for x = 1, width do rows[y][x] = level end
+  end
+  return rows
+end
+
+describe("fields in files", function()
+  local root
+
+  before_each(function()
+    root = os.tmpname()
+    os.remove(root)
+    assert(os.execute("mkdir '" .. root .. "' '" .. root .. "/masks'") == 0)
+  end)
+  after_each(function() os.execute("rm -rf '" .. root .. "'") end)
+
+  local function image(name, width, height) png(root .. "/" .. name, constant(width or 4, height or 2, 9)) end
+  local function mask(name, rows) png(root .. "/" .. name, rows) end
+
+  describe("masks", function()
+    it("lie beside images, and are no images", function()
+      image "a.png"
+      image "b.png"
+      mask("a_mask.png", {{0, 1, 2, 3}, {4, 5, 6, 255}})
+      mask("b_mask.png", {{1, 1, 1, 1}, {2, 2, 2, 2}})
+      local source = data.folder(root, {mask = "_mask.png"})
+      assert.equal(2, source:count())
+      assert.same({{{0, 1, 2, 3}, {4, 5, 6, 255}}, {{1, 1, 1, 1}, {2, 2, 2, 2}}}, read(source).mask:tolist())
+      assert.same({{name = "mask", kind = "mask"}}, source.box:fields())
+    end)
+
+    it("lie below another folder, in columns, with levels for classes", function()
+      image "a.png"
+      mask("masks/a.png", {{0, 128, 128, 0}, {255, 0, 0, 7}})
+      os.execute(("mkdir '%s/set' && mv '%s/a.png' '%s/set'"):format(root, root, root))
+      local o = {root = root .. "/masks", file = ".png", classes = {"sky", "road", "car", "x"},
+        values = {0, 128, 255, 7}}
+      local source = data.folder(root .. "/set", {mask = o})
+      local expected = {{{0, 1, 1, 0}, {2, 0, 0, 3}}}
+      assert.same(expected, read(source).mask:tolist())
+      assert.same({"sky", "road", "car", "x"}, source.mask_classes)
+      assert.is_nil(source.classes)
+      write(root .. "/l.csv", "image,seg\nset/a.png,masks/a.png\n")
+      source = data.list(root .. "/l.csv", {mask = {column = "seg", values = {0, 128, 255, 7}}})
+      assert.same(expected, read(source).mask:tolist())
+      assert.equal(4, source.mask_classes)
+      write(root .. "/l.tsv", "path\tseg\nset/a.png\tmasks/a.png\n")
+      local levels = {{{0, 128, 128, 0}, {255, 0, 0, 7}}}
+      assert.same(levels, read(data.list(root .. "/l.tsv", {mask = "seg"})).mask:tolist())
+      write(root .. "/l.jsonl", '{"path": "set/a.png", "seg": "masks/a.png"}\n')
+      assert.same(levels, read(data.list(root .. "/l.jsonl", {mask = "seg"})).mask:tolist())
+    end)
+
+    it("become the size of their image by the nearest pixel", function()
+      image "a.png"
+      mask("a_mask.png", {{0, 1, 2, 3}, {4, 5, 6, 7}})
+      local big = data.folder(root, {mask = "_mask.png", width = 8, height = 4, resize = true})
+      assert.same({{{0, 0, 1, 1, 2, 2, 3, 3}, {0, 0, 1, 1, 2, 2, 3, 3}, {4, 4, 5, 5, 6, 6, 7, 7},
+        {4, 4, 5, 5, 6, 6, 7, 7}}}, read(big).mask:tolist())
+      local small = data.folder(root, {mask = "_mask.png", width = 2, height = 1, resize = true})
+      assert.same({{{5, 7}}}, read(small).mask:tolist())
+    end)
+
+    it("are the same for any number of threads, in parts, and turn with their image", function()
+      for i = 1, 24 do
+        image(("%02d.png"):format(i))
+        mask(("%02d_mask.png"):format(i), {{i, 1, 2, 3}, {4, 5, 6, 7}})
+      end
+      local source = data.folder(root, {mask = "_mask.png"})
+      local first = read(source).mask:tolist()
+      assert.same(first, read(source, {workers = 3}).mask:tolist())
+      local _, val = data.split(source, {val = {"03.png", "05.png"}})
+      assert.same({first[3], first[5]}, read(val).mask:tolist())
+      local flipped = data.loader{source = source, role = "train", batch = 24, dtype = "u8", workers = 1,
+        shuffle = false, augment = {flip = 1, flip_swaps = {}}}:epoch(1)()
+      assert.same({3, 2, 1, 1}, flipped.mask:tolist()[1][1])
+    end)
+
+    it("say which file is wrong, and what to do", function()
+      image "a.png"
+      local function of(o) return function() return read(data.folder(root, {mask = o or "_mask.png"})) end end
+      raises("a_mask.png: ", of())
+      raises("it is the mask of " .. root .. "/a.png: every image has one", of())
+      mask("a_mask.png", {{0, 1}, {1, 2}})
+      raises(("%s/a_mask.png: the mask is 2 x 2 px, but its image %s/a.png is 4 x 2"):format(root, root), of())
+      mask("a_mask.png", {{0, 1, 3, 0}, {0, 0, 0, 0}})
+      raises("a_mask.png: level 3 at x = 2, y = 0 is none of the 3 classes", of{file = "_mask.png", classes = 3})
+      raises("level 1 at x = 1, y = 0 is none of the 2 classes", of{file = "_mask.png", values = {0, 3}})
+      write(root .. "/a_mask.png", "no image")
+      raises("a_mask.png: ", of())
+      data.png_write(root .. "/a_mask.png", capl.zeros({3, 2, 4}, {dtype = "u8"}))
+      raises("a_mask.png: the PNG has colours without a palette, which is no mask", of())
+    end)
+
+    it("refuse options that say nothing", function()
+      image "a.png"
+      local function of(o) return function() return data.folder(root, {mask = o}) end end
+      raises("unknown option 'clases'; did you mean 'classes'?", of{file = "_m.png", clases = 3})
+      raises("mask names a file", of{column = "m"})
+      raises("mask has 2 classes, but values has 3 levels", of{file = "_m.png", classes = {"a", "b"}, values = {0, 1, 2}})
+      raises("values of mask has 7 twice", of{file = "_m.png", values = {7, 7}})
+      raises("value 2 of mask is no level", of{file = "_m.png", values = {7, 256}})
+      raises("classes of mask must be a whole number from 1 to 256", of{file = "_m.png", classes = 257})
+      raises("a mask is of images of one width", function()
+        return data.folder(root, {mask = "_m.png", height = 2, widths = {4, 8}}) end)
+      write(root .. "/l.csv", "path\na.png\n")
+      raises("l.csv:1: no column is called seg; there are: path", function() data.list(root .. "/l.csv", {mask = "seg"}) end)
+      raises("holds images and labels alone", function()
+        os.execute("touch " .. root .. "/x.mdb")
+        return data.open(root .. "/x.mdb", {mask = "_m.png"}) end)
+    end)
+  end)
+
+  describe("generated scenes", function()
+    --- Fails unless files hold what was generated, to the bit.
+    local function assert_same_samples(drawn, files)
+      for id = 0, files:count() - 1 do
+        local pixels, _, fields = drawn.box:read(0, id)
+        local image_read, _, fields_read = files.box:read(0, id)
+        assert.same(pixels:tolist(), image_read:tolist())
+        for name, t in pairs(fields) do assert.same({name, t:tolist()}, {name, fields_read[name]:tolist()}) end
+        for name in pairs(fields_read) do assert(fields[name], name) end
+      end
+    end
+
+    it("read back as they were: masks", function()
+      local drawn = data.faces{size = 64, seed = 3}
+      data.save_scenes{source = drawn, dir = root .. "/faces", count = 3}
+      local files = data.folder(root .. "/faces",
+        {mask = {file = "_mask.png", classes = data.face_classes}, channels = 3})
+      assert.equal(3, files:count())
+      assert_same_samples(drawn, files)
+    end)
+
+    it("read back as they were: points, boxes and numbers", function()
+      local drawn = data.slider{seed = 3}
+      data.save_scenes{source = drawn, dir = root .. "/slider", count = 20}
+      local files = data.list(root .. "/slider/labels.jsonl",
+        {points = "points", boxes = "boxes", numbers = {angle = "angle", facts = "facts"}, channels = 3})
+      assert.equal(20, files:count())
+      assert_same_samples(drawn, files)
+    end)
+  end)
+
+  describe("points, boxes and numbers", function()
+    local function list(text, o, name)
+      write(root .. "/" .. (name or "l.csv"), text)
+      return data.list(root .. "/" .. (name or "l.csv"), o)
+    end
+
+    it("are columns of a list", function()
+      image "a.png"
+      image "b.png"
+      local o = {points = {"x1 y1", {"x 2", "y2"}}, boxes = {"l t r b"}, numbers = {"pm", "temp"}}
+      for name, separator in pairs{["l.csv"] = ",", ["l.tsv"] = "\t"} do
+        local text = ("path,x1,y1,x 2,y2,l,t,r,b,pm,temp\n" ..
+          "a.png,0,0,4,2,0,0.5,2,1,7,-1.5\nb.png,1.5,1,,,,,,,8,1e-3\n"):gsub(",", separator)
+        local batch = read(list(text, o, name))
+        assert.same({{{0, 0, 1}, {4, 2, 1}}, {{1.5, 1, 1}, {0, 0, 0}}}, batch.points:tolist())
+        assert.same({{{0, 0.5, 2, 1, 0}}, {{0, 0, 0, 0, -1}}}, batch.boxes:tolist())
+        assert(support.close({{7, -1.5}, {8, 1e-3}}, batch.numbers:tolist()))
+      end
+      local seen = read(list("path,x,y,v\na.png,9,9,0\nb.png,1,1,1\n", {points = {"x y v"}})).points:tolist()
+      assert.same({{{9, 9, 0}}, {{1, 1, 1}}}, seen)
+    end)
+
+    it("are keys of JSON lines, and of files beside images", function()
+      image "a.png"
+      image "b.png"
+      local a = '"eyes": [[1, 1], null_point], "box": [[0, 0, 1, 1, 3], [1, 0, 2, 2, 0]], "angle": -0.5, "air": [1, [2, 3]]'
+      a = a:gsub("null_point", "[null, 2]")
+      local b = '"eyes": [2, 2], "box": [], "angle": 7, "air": [4, 5, 6]'
+      write(root .. "/a.json", "{" .. a .. "}")
+      write(root .. "/b.json", "{" .. b .. "}")
+      local o = {points = "eyes", boxes = "box", numbers = {angle = "angle", weather = {"air"}}}
+      local lines = ('{"path": "a.png", %s}\n{"path": "b.png", %s}\n'):format(a, b)
+      for _, source in ipairs{data.folder(root, o), list(lines, o, "l.jsonl")} do
+        local batch = read(source)
+        assert.same({{{1, 1, 1}, {0, 0, 0}}, {{2, 2, 1}, {0, 0, 0}}}, batch.points:tolist())
+        assert.same({{{0, 0, 1, 1, 3}, {1, 0, 2, 2, 0}}, {{0, 0, 0, 0, -1}, {0, 0, 0, 0, -1}}}, batch.boxes:tolist())
+        assert.same({{-0.5}, {7}}, batch.angle:tolist())
+        assert.same({{1, 2, 3}, {4, 5, 6}}, batch.weather:tolist())
+      end
+    end)
+
+    it("move with an image that is resized", function()
+      image "a.png"
+      local source = list("path,x,y,l,t,r,b\na.png,1,1,0,0,2,2\n",
+        {points = {"x y"}, boxes = {"l t r b"}, width = 8, height = 6, resize = true})
+      local batch = read(source)
+      assert.same({{{2, 3, 1}}}, batch.points:tolist())
+      assert.same({{{0, 0, 4, 6, 0}}}, batch.boxes:tolist())
+    end)
+
+    it("say line and column of what is wrong", function()
+      image "a.png"
+      image "b.png"
+      local function of(text, o, name) return function() return read(list(text, o, name)) end end
+      local numbers, points = {numbers = {"n"}}, {points = {"x y"}}
+      raises("l.csv:1: no column is called n; there are: path, m", of("path,m\na.png,1\n", numbers))
+      raises("l.csv:3: n is missing or not a number", of("path,n\na.png,1\nb.png,\n", numbers))
+      raises("l.csv:2: n is missing or not a number", of("path,n\na.png,nan\n", numbers))
+      raises("l.csv:2: ", of("path,n\na.png,seven\n", numbers))
+      raises("l.csv:2: n is 1e+300; numbers are finite", of("path,n\na.png,1e300\n", numbers))
+      raises("l.csv:3: " .. root .. "/b.png: row 1 of points is 4.5, 1: outside the image of 4 x 2 px",
+        of("path,x,y\na.png,4,2\nb.png,4.5,1\n", points))
+      raises("no box within the image of 4 x 2 px", of("path,l,t,r,b\na.png,2,0,1,1\n", {boxes = {"l t r b"}}))
+      raises("points of a table are several columns each, not x alone", of("path,x\na.png,1\n", {points = "x"}))
+      raises("no sample has points", of('{"path": "a.png", "p": []}\n', {points = "p"}, "l.jsonl"))
+      local function line(text, o) return of('{"path": "a.png", ' .. text .. "}\n", o, "l.jsonl") end
+      raises('l.jsonl:1: has no key "n"', line('"m": 1', numbers))
+      raises("l.jsonl:1: n is missing or not a number", line('"n": "1"', numbers))
+      raises("l.jsonl:1: n has lists within lists within lists", line('"n": [[[[1]]]]', numbers))
+      raises("l.jsonl:1: p holds no points", line('"p": [1]', {points = "p"}))
+      raises("l.jsonl:1: p holds no points", line('"p": 1', {points = "p"}))
+      raises("l.jsonl:1: p holds no points", line('"p": [[[1, 2]]]', {points = "p"}))
+      raises("l.jsonl:1: p holds no points", line('"p": [1, 2, 1, 1]', {points = "p"}))
+      raises("l.jsonl:2: numbers has 1 numbers; the samples before have another count",
+        of('{"path": "a.png", "n": [1, 2]}\n{"path": "b.png", "n": 1}\n', numbers, "l.jsonl"))
+      raises("it is the JSON file of " .. root .. "/a.png: every image has one", function()
+        data.folder(root, numbers) end)
+      write(root .. "/a.json", "{")
+      raises(root .. "/a.json", function() data.folder(root, numbers) end)
+    end)
+
+    it("refuse options that say nothing", function()
+      local function of(o) return function() return data.list(root .. "/l.csv", o) end end
+      raises("points has an entry of 4 columns", of{points = {"a b c d"}})
+      raises("points has an entry of 3 columns, the first has 2", of{points = {"a b", "a b c"}})
+      raises("boxes has an entry of 3 columns", of{boxes = {"a b c"}})
+      raises("points is empty; leave it out", of{points = {}})
+      raises("batches have a mix of their own", of{numbers = {mix = "a"}})
+      raises("numbers cannot be called points", of{numbers = {points = "a"}})
+      write(root .. "/l.csv", "path\n")
+      raises("5 fields; a sample has at most 4", of{numbers = {a = "a", b = "a", c = "a", d = "a"}, mask = "m"})
+    end)
+  end)
+end)
