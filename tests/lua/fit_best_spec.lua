@@ -160,6 +160,21 @@ describe("ema_compare of train.fit", function()
 end)
 
 describe("train.EarlyStopping", function()
+  it("takes a second value between equal ones", function()
+    local stopper = train.EarlyStopping{patience = 2}
+    for i = 1, 6 do assert.is_false(stopper:update(0, i, i / 10)) end -- no text right, more characters
+    assert.is_false(stopper:update(0, 7, 0.6))
+    local state = stopper:state()
+    assert.is_true(stopper:update(0, 8, 0.5))
+    local again = train.EarlyStopping{patience = 2}
+    again:set_state(state)
+    assert.is_true(again:update(0, 8, 0.6))
+    local min = train.EarlyStopping{patience = 2, better = "min"}
+    min:update(3, 1, 0.1)
+    assert.is_false(min:update(4, 2, 0.9)) -- a worse one is worse, whatever the second says
+    assert.is_true(min:update(4, 3, 0.95))
+  end)
+
   -- The number of the value that ends the series; nil when none does.
   local function ends(opts, values, epochs)
     local stopper = train.EarlyStopping(opts)

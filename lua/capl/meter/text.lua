@@ -26,6 +26,7 @@ local OTHER = "other"
 
 local Text = {
   kind = "text", main = "exact", better = "max",
+  second = "chars", -- between equal main metrics
   -- in which other metrics are better
   ways = {chars = "max", edit_distance = "min", edit_distance_normalized = "min", cer = "min"},
 }

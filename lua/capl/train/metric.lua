@@ -48,6 +48,12 @@ function metric.of(op, wanted, e)
   return value, better, name
 end
 
+--- The value that decides between two evaluations whose main metric is the same: meter.second names it; nil: none does.
+function metric.second(name, e)
+  local second = e.meter and name == e.meter.main and e.meter.second
+  return second and e.metrics[second] or nil
+end
+
 --- Whether value is better than best (nil: than nothing) by more than delta. What is no number is never better.
 function metric.improves(value, best, better, delta)
   if value ~= value then return false end

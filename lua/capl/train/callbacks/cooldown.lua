@@ -61,7 +61,7 @@ function Cooldown:evaluated(e)
   if self.last then return end
   local value, better, name = metric.of(OP, self.given.metric, e)
   local stopper = stopper_of(self, better)
-  local over = stopper:update(value, self.fit.epoch)
+  local over = stopper:update(value, self.fit.epoch, metric.second(name, e))
   self.counter.n = stopper.evaluations
   if over then begin_end(self, name, stopper.reason) end
 end

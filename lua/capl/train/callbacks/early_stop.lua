@@ -16,8 +16,8 @@ local OP = "train.EarlyStopping"
 -- opts patience = how many evaluations (unit = "epochs": epochs) without a better one end it; min_delta = 0 (by how
 --      much more a better one is better); min_epochs = 0 (before their end patience ends nothing); target = a value
 --      that ends it at once; better = "max" | "min"
--- out  an object: update(value, epoch) -> true when it is time to stop; then reason says why. best, waited, state(),
---      set_state(tree)
+-- out  an object: update(value, epoch[, second]) -> true when it is time to stop; then reason says why. best, waited,
+--      state(), set_state(tree)
 -- errs value: neither patience nor target
 -- eg   capl.train.EarlyStopping{patience = 2}:update(0.5)  --> false
 local EarlyStopping = {}
@@ -46,11 +46,18 @@ function EarlyStopping.new(opts)
   return self
 end
 
+-- Of equal values a greater second one is better: no text is read right for long, while more and more characters are.
+local function improves(self, value, second)
+  if metric.improves(value, self.best, self.o.better, self.best and self.o.min_delta) then return true end
+  return value == self.best and second ~= nil and metric.improves(second, self.second, "max",
+    self.second and self.o.min_delta)
+end
+
 -- Counts what has passed since the best value.
-local function note(self, value, epoch)
+local function note(self, value, epoch, second)
   self.evaluations = self.evaluations + 1
-  if metric.improves(value, self.best, self.o.better, self.best and self.o.min_delta) then
-    self.best, self.best_epoch, self.waited = value, epoch, 0
+  if improves(self, value, second) then
+    self.best, self.second, self.best_epoch, self.waited = value, second, epoch, 0
   elseif self.o.unit == "epochs" then
     self.best_epoch = self.best_epoch or epoch
     self.waited = epoch - self.best_epoch
@@ -65,13 +72,14 @@ local function reached(o, value)
   return value >= o.target
 end
 
---- Takes the next value of the series. epoch: that it was measured in.
+--- Takes the next value of the series. epoch: that it was measured in. second: optional, decides between equal values,
+-- the greater one is better.
 -- out whether it is time to stop
-function EarlyStopping:update(value, epoch)
+function EarlyStopping:update(value, epoch, second)
   check.arg(1, "update", "number", value)
   local o = self.o
   if o.unit == "epochs" or o.min_epochs > 0 then check.arg(2, "update", "number", epoch) end
-  note(self, value, epoch)
+  note(self, value, epoch, second)
   if reached(o, value) then
     self.reason = ("target %g is reached: %g"):format(o.target, value)
     return true
@@ -82,14 +90,14 @@ function EarlyStopping:update(value, epoch)
   return true
 end
 
---- {evaluations, waited, best, best_epoch}
+--- {evaluations, waited, best, second, best_epoch}
 function EarlyStopping:state()
-  return {evaluations = self.evaluations, waited = self.waited, best = self.best, best_epoch = self.best_epoch}
+  return {evaluations = self.evaluations, waited = self.waited, best = self.best, second = self.second,
+    best_epoch = self.best_epoch}
 end
 
 function EarlyStopping:set_state(state)
-  self.evaluations, self.waited, self.best, self.best_epoch = state.evaluations, state.waited, state.best,
-    state.best_epoch
+  for _, key in ipairs{"evaluations", "waited", "best", "second", "best_epoch"} do self[key] = state[key] end
 end
 
 -- ---- the callback of train.fit ----
@@ -134,7 +142,7 @@ end
 function Callback:evaluated(e)
   local value, better, name = metric.of(KEY, self.metric, e)
   local stopper, fit = stopper_of(self, better), self.fit
-  local over = stopper:update(value, fit.epoch)
+  local over = stopper:update(value, fit.epoch, metric.second(name, e))
   self.counter.n = stopper.evaluations
   if over and not fit.span:over() then fit:stop("early_stop", ("early stop of %s: %s"):format(name, stopper.reason)) end
 end
