@@ -62,6 +62,7 @@ for i, size in ipairs(SIZES) do
         it("forward " .. mode, function()
           same("batch_norm", forward_inputs(size, dtype), {training = training})
           same("bn_act", forward_inputs(size, dtype), {training = training})
+          same("bn_act", forward_inputs(size, dtype), {training = training, act = "silu"})
         end)
 
         it("backward " .. mode, function()
@@ -69,6 +70,8 @@ for i, size in ipairs(SIZES) do
           local x, dy = normal(size, dtype, 1, 0.3, 1.7), normal(size, dtype, 2)
           same("batch_norm_grad", {x, dy, weight, mean, var}, {training = training})
           same("bn_act_grad", {x, dy, weight, bias, mean, var}, {training = training}, dtype ~= "f32"
+            and {0.05, 1e-2, 1e-2})
+          same("bn_act_grad", {x, dy, weight, bias, mean, var}, {training = training, act = "silu"}, dtype ~= "f32"
             and {0.05, 1e-2, 1e-2})
         end)
 
