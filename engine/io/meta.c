@@ -292,11 +292,22 @@ capl_status meta_check_version(const char *path, const char *text)
   return check_root(path, root);
 }
 
+/* Without output and charset: a model of a recipe that said nothing of what it gives. */
+static capl_status check_described(const char *path, const cJSON *root)
+{
+  if (cJSON_HasObjectItem(root, "output") || cJSON_HasObjectItem(root, "charset")) return CAPL_OK;
+  CAPL_FAIL(CAPL_EFORMAT, "%s does not say what the model gives: no output and no charset", path);
+  capl_error_hint("capl.model(model, {output = \"points\", names = {…}}) in its recipe says it; capl.io.load_model runs "
+                  "any model");
+  return CAPL_EFORMAT;
+}
+
 static capl_status parse_meta(const char *path, const char *text, model_meta *out)
 {
   JSON_OWNED *root = NULL;
   CAPL_TRY(parse(path, text, &root));
   CAPL_TRY(check_root(path, root));
+  CAPL_TRY(check_described(path, root));
   CAPL_TRY(read_input(path, root, out));
   return read_output(path, root, out);
 }

@@ -88,6 +88,14 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
     assert_fails(meta_parse("m", with(cases[i].from, cases[i].to), &m), CAPL_EFORMAT, cases[i].message);
 }
 
+static void a_model_without_a_description_is_no_damaged_one(void **state)
+{
+  (void)state;
+  model_meta m;
+  assert_fails(meta_parse("m", "{\"capl_model\": 1, \"width\": 8, \"height\": 8, \"channels\": 1}", &m), CAPL_EFORMAT,
+               "m does not say what the model gives: no output and no charset");
+}
+
 static void another_version_is_named_beside_ours(void **state)
 {
   (void)state;
@@ -131,6 +139,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_value_arrives),
     cmocka_unit_test(wrong_values_are_named_with_what_they_should_be),
+    cmocka_unit_test(a_model_without_a_description_is_no_damaged_one),
     cmocka_unit_test(another_version_is_named_beside_ours),
     cmocka_unit_test(a_stamp_comes_first_and_replaces_an_older_one),
     cmocka_unit_test(what_could_not_be_opened_is_not_saved),

@@ -420,7 +420,7 @@ end
 --- What to do with the model of this run; nil when it has none that a command reads.
 function Run:next_command()
   local output_kind = self.model_options and self.model_options.output
-  if not self.kept or not fields.kind(output_kind or "text") then return nil end
+  if not self.kept or self.needs_recipe or not fields.kind(output_kind or "text") then return nil end
   return shell.command{self.program, "predict", self.kept, an_image(self)}
 end
 

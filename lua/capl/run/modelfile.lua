@@ -98,6 +98,7 @@ end
 local function save(run, path, model, meta, input)
   local facts, job, loader = parts_of(run, model, meta, input)
   local golden = golden_of(job, loader, facts)
+  run.needs_recipe = not facts.output or job.only ~= "image" -- no command reads such a model
   require("io").save_model(path, job.call, job.example, facts, golden, {state = model})
 end
 
