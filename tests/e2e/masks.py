@@ -50,9 +50,26 @@ def refusals():
     check(status == 1 and "set/07_mask.png: the PNG has colours without a palette" in err, "no mask", out + err)
 
 
+def is_looked_at():
+    status, out, err = capl("data", "stat", "sound", "--mask=_mask.png")
+    check(status == 0 and "24 masks, 0 of class 0 alone" in out and "%" in out, "data stat", out + err)
+    status, out, err = capl("data", "check", "sound", "--mask=_mask.png", "--label=none")
+    check(status == 0 and "nothing found" in out, "data check", out + err)
+    status, out, err = capl("data", "check", "set", "--mask=_mask.png", "--label=none")
+    check(status == 1 and "masks that cannot be used: 1" in out and "set/07_mask.png" in out, "a mask that is none", out + err)
+    with open("list.csv", "w", encoding="utf-8") as file:
+        file.write("path,x,y,n,m\nsound/00.png,1,1,1,7\nsound/01.png,65,1,3,7\n")
+    fields = ("--points=x y", "--numbers=n,m")
+    status, out, err = capl("data", "stat", "list.csv", *fields)
+    check(status == 0 and "2 in 2 images, 1 images with one outside" in out and "1: 1 to 3, mean 2; 2: 7 to 7" in out, "stat of a list", out + err)
+    status, out, err = capl("data", "check", "list.csv", *fields)
+    check(status == 1 and "points outside the image: 1" in out and "number 2 of numbers is 7 everywhere" in out, "check of a list", out + err)
+
+
 def main():
     trains()
     refusals()
+    is_looked_at()
 
 
 in_empty_folder(main)

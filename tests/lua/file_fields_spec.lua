@@ -141,6 +141,14 @@ describe("fields in files", function()
     end)
   end)
 
+  it("JSON files are read as tables", function()
+    write(root .. "/a.json", '{"a": [1, {"b": "é"}], "c": null, "d": true}')
+    assert.same({a = {1, {b = "é"}}, d = true}, data.read_json(root .. "/a.json"))
+    write(root .. "/a.json", '{"a": [1,\n }')
+    raises(root .. "/a.json: ", data.read_json, root .. "/a.json")
+    raises(root .. "/b.json", data.read_json, root .. "/b.json")
+  end)
+
   describe("generated scenes", function()
     --- Fails unless files hold what was generated, to the bit.
     local function assert_same_samples(drawn, files)

@@ -5,6 +5,7 @@ local core = ...
 local count = require "cli.count"
 local data = require "data"
 local data_check = require "cli.data_check"
+local data_fields = require "cli.data_fields"
 local data_stat = require "cli.data_stat"
 local files = require "data.files"
 local options = require "cli.options"
@@ -17,6 +18,11 @@ local spec = {
   {name = "length", type = "number", from = 1, to = 32, doc = "check: maximum length of a label (32)"},
   {name = "label", type = "text", value = "RULE",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, none, auto (auto)"},
+  {name = "mask", type = "text", value = "ENDING",
+    doc = "stat, check: ending of the masks beside the images, or the column of a list"},
+  {name = "points", type = "text", value = "KEYS", doc = "stat, check: columns \"x1 y1,x2 y2\", or a key of JSON"},
+  {name = "boxes", type = "text", value = "KEYS", doc = "stat, check: columns \"left top right bottom\", or a key of JSON"},
+  {name = "numbers", type = "text", value = "KEYS", doc = "stat, check: columns or keys of JSON, such as pm25,temp"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: number of examples per problem"},
   {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(),
   default_doc = "one per processor",
@@ -30,7 +36,9 @@ local function open(path, o)
   if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels")
     end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
-  local size = {width = 1, height = 1} -- files may have any size here; nothing is read as a sample
+  -- files may have any size here; nothing is read as a sample
+  local size = {width = 1, height = 1, mask = o.mask, points = data_fields.list(o.points),
+    boxes = data_fields.list(o.boxes), numbers = data_fields.list(o.numbers)}
   if o.charset then
     size.charset, size.length, size.variable = o.charset, o.length or 32, true
     size.label = is_folder(path) and (o.label or "auto") or nil

@@ -1,6 +1,7 @@
 -- data_check.lua: for `capl data check`: broken files, labels that do not fit, images that occur twice or in both sets.
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
+local data_fields = require "cli.data_fields"
 local symbols = require "fields.symbols"
 local term = require "repl.term"
 
@@ -186,6 +187,7 @@ local function check_one(source, scan, shown)
     odd_texts(r, source)
     rare_texts(r, source)
   end
+  data_fields.check(r, source, scan)
   copies(r, source, scan)
   sizes(r, source, scan)
   local head = ("%s: %s, %s"):format(source.dir, count.of(source:count(), "image"),

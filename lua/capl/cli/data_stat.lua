@@ -1,6 +1,7 @@
 -- data_stat.lua: for `capl data stat`: count, sizes, formats, characters and balance of a set of images.
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
+local data_fields = require "cli.data_fields"
 local ranges = require "data.ranges"
 local symbols = require "fields.symbols"
 local term = require "repl.term"
@@ -166,6 +167,7 @@ function stat.lines(source, scan)
   if source.names then lines[#lines + 1] = line("names", source.names) end
   local labels = count_labels(source)
   if source.class_names then class_lines(lines, labels) else label_lines(lines, labels, source:count()) end
+  for _, field in ipairs(data_fields.lines(source, scan)) do lines[#lines + 1] = line(field[1], field[2]) end
   return lines
 end
 

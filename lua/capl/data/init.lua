@@ -3,6 +3,7 @@
 local core = ...
 
 local captcha = require "data.captcha"
+local check = require "check"
 local explore = require "data.explore"
 local files = require "data.files"
 local Loader = require "data.loader"
@@ -82,6 +83,20 @@ function data.loader(opts) return Loader.new(opts) end
 data.presets = core.data.presets
 --- data.style_options(): list of {name, kind, doc, presets = {name, …}}: what only some styles can be asked for.
 data.style_options = core.data.style_options
+--- What a JSON file holds: tables, texts, numbers and booleans; null is nil, also in lists.
+-- in   path
+-- errs io: no such file; format: no JSON, with line and column
+-- eg   local classes = data.read_json("classes.json")
+function data.read_json(path)
+  check.value("data.read_json", {"path", "string"}, path)
+  local text, why = core.sys.read(path)
+  if not text then core.error{code = "io", message = why} end
+  local fine, value = pcall(core.json_decode, text)
+  if fine then return value end
+  core.error{code = "format", message = ("%s: %s"):format(path, type(value) == "table" and value.message
+    or tostring(value))}
+end
+
 --- data.image_read(path[, channels]): one PNG or JPEG file as a tensor (1,C,H,W) u8.
 -- errs io: no such file; format: no image, or a broken one
 data.image_read = core.data.image_read

@@ -1,0 +1,130 @@
+-- data_fields.lua: for `capl data stat|check`: masks, points, boxes and numbers of a set of images.
+-- SPDX-License-Identifier: Apache-2.0
+local count = require "cli.count"
+local sorted_keys = require "sorted_keys"
+
+local data_fields = {}
+
+--- "x1 y1,x2 y2" -> {"x1 y1", "x2 y2"}; nil without it
+function data_fields.list(text)
+  if not text then return nil end
+  local out = {}
+  for entry in text:gmatch("[^,]+") do out[#out + 1] = entry end
+  return out
+end
+
+-- ---- masks ----
+
+-- Pixels of each class in all masks; how many masks have class 0 alone; what is wrong with others.
+local function count_masks(source)
+  local found = {pixels = {}, total = 0, empty = {}, bad = {}}
+  for i = 0, source:count() - 1 do
+    local counts, why = source.box:mask_counts(i)
+    if not counts then found.bad[#found.bad + 1] = why end
+    for class, n in pairs(counts or {}) do
+      found.pixels[class], found.total = (found.pixels[class] or 0) + n, found.total + n
+    end
+    if counts and counts[0] and not next(counts, next(counts)) then found.empty[#found.empty + 1] = source:name(i) end
+  end
+  return found
+end
+
+local function mask_lines(source)
+  local found, parts = count_masks(source), {}
+  for i, class in ipairs(sorted_keys(found.pixels)) do
+    parts[i] = ("%d: %.2f %%"):format(class, 100 * found.pixels[class] / found.total)
+  end
+  return ("%s, %d of class 0 alone; pixels by class: %s"):format(count.of(source:count() - #found.bad, "mask"),
+    #found.empty, table.concat(parts, ", "))
+end
+
+-- ---- points, boxes and numbers ----
+
+-- One of them, in px of a file of width x height: whether it is inside the image; nil = it is not there.
+local function is_inside(kind, x, at, width, height)
+  local x0, y0 = x[at], x[at + 1]
+  if kind == "points" then
+    if x[at + 2] == 0 then return nil end
+    return x0 >= 0 and y0 >= 0 and x0 <= width and y0 <= height
+  end
+  if x[at + 4] < 0 then return nil end
+  return x0 >= 0 and y0 >= 0 and x0 <= x[at + 2] and y0 <= x[at + 3] and x[at + 2] <= width and x[at + 3] <= height
+end
+
+-- How many there are, and the samples that have one outside.
+local function count_places(source, scan, kind, k)
+  local found = {n = 0, outside = {}}
+  for i = 0, source:count() - 1 do
+    local x, step = source.box:numbers(k, i)
+    local _, format, width, height = scan:facts(i)
+    local all_inside = true
+    for at = 1, format and #x or 0, step do
+      local inside = is_inside(kind, x, at, width, height)
+      found.n = found.n + (inside == nil and 0 or 1)
+      all_inside = all_inside and inside ~= false
+    end
+    if not all_inside then found.outside[#found.outside + 1] = source:name(i) end
+  end
+  return found
+end
+
+-- {from, to, mean} of each number.
+local function ranges_of(source, k)
+  local out = {}
+  for i = 0, source:count() - 1 do
+    for j, x in ipairs((source.box:numbers(k, i))) do
+      local r = out[j] or {from = x, to = x, mean = 0}
+      out[j], r.from, r.to = r, math.min(r.from, x), math.max(r.to, x)
+      r.mean = r.mean + x / source:count()
+    end
+  end
+  return out
+end
+
+local function number_lines(source, k)
+  local parts = {}
+  for j, r in ipairs(ranges_of(source, k)) do
+    parts[j] = ("%d: %.5g to %.5g, mean %.5g"):format(j, r.from, r.to, r.mean)
+  end
+  return table.concat(parts, "; ")
+end
+
+--- {{name, text}, …} of a source's fields for stat.
+function data_fields.lines(source, scan)
+  local out = {}
+  for k, field in ipairs(source.box:fields()) do
+    local text
+    if field.kind == "mask" then text = mask_lines(source)
+    elseif field.kind == "values" then text = number_lines(source, k - 1)
+    else
+      local found = count_places(source, scan, field.kind, k - 1)
+      text = ("%d in %s, %d images with one outside"):format(found.n, count.of(source:count(), "image"), #found.outside)
+    end
+    out[k] = {field.name, text}
+  end
+  return out
+end
+
+--- Reports what is wrong with them to r of data_check.
+function data_fields.check(r, source, scan)
+  for k, field in ipairs(source.box:fields()) do
+    if field.kind == "mask" then
+      local found = count_masks(source)
+      r:add("masks that cannot be used", #found.bad, function(i) return found.bad[i] end)
+      if #found.empty > 0 then
+        r.lines[#r.lines + 1] = ("  note: masks of class 0 alone: %d, such as %s"):format(#found.empty, found.empty[1])
+      end
+    elseif field.kind == "values" then
+      for j, range in ipairs(ranges_of(source, k - 1)) do
+        if range.from == range.to and source:count() > 1 then
+          r.lines[#r.lines + 1] = ("  note: number %d of %s is %.6g everywhere"):format(j, field.name, range.from)
+        end
+      end
+    else
+      local found = count_places(source, scan, field.kind, k - 1)
+      r:add(field.name .. " outside the image", #found.outside, function(i) return found.outside[i] end)
+    end
+  end
+end
+
+return data_fields
