@@ -78,22 +78,22 @@ def drop_override(number):
     os.rename("override.new", f"{FOLDER}/override.json")
 
 
-def journal():
+def changes_made():
     try:
-        with open(f"{FOLDER}/journal.jsonl", encoding="utf-8") as file:
+        with open(f"{FOLDER}/overrides.jsonl", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
     except OSError:
         return []
 
 
 def alone(entries):
-    """The run left alone: with no changes from its beginning, else from step 1 with changes at the steps of a journal."""
+    """The run left alone: with no changes from its beginning, else from step 1 with changes at the steps of overrides.jsonl."""
     shutil.rmtree("runs", ignore_errors=True)
     words = [f"--steps={STEPS}"]
     if entries:
         status, out = finish(start("--steps=1"))
         check(status == 0, "a run of one step succeeds", out)
-        shutil.copy("journal.jsonl", FOLDER)
+        shutil.copy("overrides.jsonl", FOLDER)
         shutil.copy("override.json", FOLDER)
         words.append("--resume")
     status, out = finish(start(*words))
@@ -133,23 +133,23 @@ def killed(dice, kills, overrides):
         if piece(dice.uniform(0.15, 0.45 if KILLS < 20 else 0.9), overrides and (count + 1) // 2 + 1):
             shutil.rmtree("runs")
             continue
-        if overrides and not journal() and newest_step() > STEPS - 10:
+        if overrides and not changes_made() and newest_step() > STEPS - 10:
             shutil.rmtree("runs")
             continue
         count += newest_step() > 0
         inside += half_written() > 0
-    check(piece(None, 1 if overrides and not journal() else 0), "the last piece ends by itself")
+    check(piece(None, 1 if overrides and not changes_made() else 0), "the last piece ends by itself")
     return inside
 
 
 def compare(dice, kills, overrides):
     inside = killed(dice, kills, overrides)
-    entries, pieces = journal(), result()
-    for name in ("journal.jsonl", "override.json"):
+    entries, pieces = changes_made(), result()
+    for name in ("overrides.jsonl", "override.json"):
         if entries:
             shutil.copy(f"{FOLDER}/{name}", name)
     check(not half_written(), "nothing half-written is left")
-    check((len(entries) > 0) == overrides, "what was changed is in the journal", str(entries))
+    check((len(entries) > 0) == overrides, "what was changed is in overrides.jsonl", str(entries))
     whole = alone(entries)
     for key in ("curve", "best", "last"):
         check(pieces[key] == whole[key], f"{key} is that of the run left alone", f"{set(pieces[key]) ^ set(whole[key])}")

@@ -23,7 +23,7 @@ local BATCH, STEPS, WARM = 2, 4, 2
 local CHARSET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 -- A stand-in for every way to get data: images of noise.
-local loader = {charset = CHARSET, length = 4}
+local loader = {charset = CHARSET, length = 4, classes = #CHARSET}
 function loader:batches() return STEPS end
 function loader:count() return STEPS * BATCH end
 loader.height, loader.width = function() return 60 end, function() return 160 end
