@@ -317,7 +317,7 @@ const char *capl_vocab_describe(const capl_vocab *v, char *room, size_t size)
 {
   enum { WHOLE = 100 }; /* bytes of a charset that messages show in full */
   if (!v->symbols) snprintf(room, size, "%d classes", v->count);
-  else if (v->used <= 2 * WHOLE && strlen(v->charset) <= WHOLE) snprintf(room, size, "%s", v->charset);
+  else if (strlen(v->charset) <= WHOLE) snprintf(room, size, "%s", v->charset);
   else snprintf(room, size, "of %d characters", v->count);
   return room;
 }

@@ -153,7 +153,7 @@ function io.save_model(path, model, example, meta, golden, opts)
   core.model_save(path, graph, text, golden and stored(golden), outputs)
 end
 
---- Does all that io.save_model does but write: whether the model can be saved, told before it is worth it.
+--- Does all that io.save_model does but write: raises what saving would raise, before a run is worth anything.
 -- in   as of io.save_model
 -- errs as of io.save_model
 function io.check_model(model, example, meta, opts)

@@ -71,6 +71,22 @@ describe("classes", function()
       1, true), lacking.bad[1].message)
   end)
 
+  it("of val and train are the same ones in the same order", function()
+    local function loader(role, names)
+      return data.loader{source = data.folder(root .. "/set", {classes = names}), role = role, batch = 2, workers = 0,
+        on_error = "skip"}
+    end
+    local function fit(names)
+      local model = capl.nn.Sequential{capl.nn.Flatten(), capl.nn.Linear(24, 3)}
+      train.fit{model = model, optimizer = capl.optim.SGD(model:parameters(), {lr = 0.1}), steps = 1,
+        train = loader("train", {"emu", "猫", "Schäfer hund"}), val = loader("val", names),
+        loss = function(output, batch) return capl.nn.cross_entropy(output, batch.target) end}
+    end
+    raises("the val loader has other classes than the train loader, or in another order: 3 and 3", fit,
+      {"猫", "emu", "Schäfer hund"})
+    raises("the val loader has other classes than the train loader, or in another order: 2 and 3", fit, {"emu", "猫"})
+  end)
+
   it("of two Unicode spellings of one name are refused", function()
     raises("class cafe\204\129 is named twice, in two spellings of Unicode", data.folder, root .. "/set",
       {classes = {"caf\195\169", "cafe\204\129"}})

@@ -77,7 +77,7 @@ function symbols.unusable(text)
   end
 end
 
---- A list of symbols, or of words about them, for messages: a long one is cut, its end told as "… and 2400 more".
+--- A list of symbols, or of words about them, for messages: a long one is cut and ends in "… and 2400 more".
 function symbols.shown(list, between)
   local text = table.concat(list, between, 1, math.min(SHOWN, #list))
   return #list > SHOWN and ("%s… and %d more"):format(text, #list - SHOWN) or text

@@ -112,7 +112,7 @@ function modelfile.save(path, model, meta, input)
   sync.busy("saving a model", save, run, path, model, meta, input)
 end
 
---- Whether train.fit's model can be saved, told at its first step and not at its best one. Nothing is written.
+--- Raises at the first step of train.fit what saving its best model would raise. Nothing is written.
 -- errs as of save
 function modelfile.check(model, input)
   local facts, job = parts_of(Run.of(observer), model, nil, input)

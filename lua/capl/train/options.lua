@@ -71,6 +71,23 @@ local function check_loader(run, o, name)
   if name == "val" and run.mode == "check" then report_metrics(run, meter) end
 end
 
+-- What the ids of a loader's labels stand for: one text; nil where they stand for nothing.
+local function vocabulary(loader)
+  if loader.class_names then return table.concat(loader.class_names, "\0") end
+  return loader.charset ~= "" and loader.charset or nil
+end
+
+-- The scores of a model are those of the train loader's classes: another list would compare them with wrong labels.
+local function check_vocabulary(o, name)
+  local theirs, ours = o[name] and vocabulary(o[name]), vocabulary(o.train)
+  if not theirs or not ours or theirs == ours then return end
+  local key = o.train.class_names and "classes" or "charset"
+  local value = o.train.class_names and "train_source.class_names" or "train_source.charset"
+  check.fail(OP, ("the %s loader has other %s than the train loader, or in another order: %d and %d"):format(name,
+    key == "classes" and "classes" or "characters", o[name].classes or 0, o.train.classes or 0),
+    ("%s = %s in the source of %s"):format(key, value, name))
+end
+
 local function check_parts(run, o)
   if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
   if core.is_callable(o.model.member) then
@@ -81,6 +98,7 @@ local function check_parts(run, o)
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
+  for _, name in ipairs{"val", "test"} do check_vocabulary(o, name) end
   if type(o.capture) == "string" and o.capture ~= "auto" then
     check.unknown(OP, "capture", o.capture, {"auto", "true", "false"})
   end
