@@ -11,6 +11,7 @@ capl_status draw_lines(const report_chart *chart, report_picture *out);
 capl_status draw_sheet(const report_sheet *sheet, report_picture *out);
 capl_status draw_gallery(const report_gallery *gallery, report_picture *out);
 capl_status draw_matrix(const report_matrix *matrix, report_picture *out);
+capl_status draw_overlay(const report_view *view, const char *font, report_picture *out);
 
 /* Pixels (height, width, channels) of an image. */
 typedef struct {
@@ -22,5 +23,11 @@ typedef struct {
 capl_status check_pixels(const pixel_image *image, const char *what);
 /* Draws it into a rectangle: enlarged, its pixels stay pixels. ENOMEM. */
 capl_status draw_pixels(canvas *c, const pixel_image *image, double x, double y, double width, double height);
+
+/* EVALUE, beginning with `what`, unless it has pixels that can be shown and numbers for all its points and boxes. */
+capl_status check_view(const report_view *view, const char *what);
+/* Draws what lies over a view's image, whose top left corner is at (x, y) and whose pixels are `zoom` px wide. size: of
+** marks and names, 1 as on a sheet. ENOMEM. */
+capl_status draw_over(canvas *paper, const report_view *view, double x, double y, double zoom, double size);
 
 #endif

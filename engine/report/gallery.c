@@ -28,12 +28,6 @@ enum {
 };
 
 static const double title_size = 18, section_size = 15, note_size = 12, caption_size = 14;
-static const double tint = 0.45, line_width = 1.5, dot = 3;
-
-/* Classes of masks and boxes take turns; neighbours in number differ. */
-static const uint32_t colours[] = {COLOUR_RED,  COLOUR_BLUE, COLOUR_GREEN, COLOUR_PINK, COLOUR_ORANGE, COLOUR_SKY,
-                                   0x7b3294, 0x8c510a, 0x01665e, 0xffd92f, 0xa6d854, 0xe7298a};
-enum { COLOURS = sizeof colours / sizeof *colours };
 
 typedef struct {
   canvas paper;
@@ -51,16 +45,6 @@ static pixel_image image_of(const report_view *view)
   return (pixel_image){view->pixels, view->width, view->height, view->channels};
 }
 
-static capl_status check_view(const report_view *view, int section, int number)
-{
-  char what[48];
-  pixel_image image = image_of(view);
-  snprintf(what, sizeof what, "section %d, view %d", section, number);
-  CAPL_TRY(check_pixels(&image, what));
-  if ((view->n_points == 0 || view->points) && (view->n_boxes == 0 || view->boxes)) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EVALUE, "%s: points or boxes without numbers", what);
-}
-
 static capl_status check_gallery(const report_gallery *g)
 {
   int n = 0;
@@ -68,7 +52,11 @@ static capl_status check_gallery(const report_gallery *g)
     return CAPL_FAIL(CAPL_EVALUE, "a gallery has 1 to 64 columns, not %d", g->columns);
   for (int i = 0; i < g->n_sections; i++) {
     n += g->sections[i].n_views;
-    for (int k = 0; k < g->sections[i].n_views; k++) CAPL_TRY(check_view(&g->sections[i].views[k], i + 1, k + 1));
+    for (int k = 0; k < g->sections[i].n_views; k++) {
+      char what[48];
+      snprintf(what, sizeof what, "section %d, view %d", i + 1, k + 1);
+      CAPL_TRY(check_view(&g->sections[i].views[k], what));
+    }
   }
   if (n >= 1 && n <= REPORT_MAX_CELLS) return CAPL_OK;
   return CAPL_FAIL(CAPL_EVALUE, "a gallery shows 1 to %d views, not %d", REPORT_MAX_CELLS, n);
@@ -158,87 +146,6 @@ static int64_t natural_height(layout *l)
   return height;
 }
 
-/* ---- what lies over an image ----------------------------------------------------------------- */
-
-static uint32_t colour_of(int class)
-{
-  return colours[class > 0 ? (class - 1) % COLOURS : 0];
-}
-
-/* Runs of one class are rectangles. */
-static void tint_mask(layout *l, const report_view *v)
-{
-  for (int y = 0; y < v->height; y++) {
-    const uint8_t *row = v->mask + (size_t)y * (size_t)v->width;
-    for (int x = 0, end; x < v->width; x = end) {
-      for (end = x + 1; end < v->width && row[end] == row[x]; end++) {}
-      if (row[x] == 0) continue;
-      canvas_colour(&l->paper, colour_of(row[x]), tint);
-      cairo_rectangle(l->paper.cr, x, y, end - x, 1);
-      cairo_fill(l->paper.cr);
-    }
-  }
-}
-
-static void stroke(layout *l, uint32_t rgb)
-{
-  cairo_set_line_width(l->paper.cr, line_width + 1.5);
-  canvas_colour(&l->paper, COLOUR_PAPER, 0.8);
-  cairo_stroke_preserve(l->paper.cr);
-  cairo_set_line_width(l->paper.cr, line_width);
-  canvas_colour(&l->paper, rgb, 1);
-  cairo_stroke(l->paper.cr);
-}
-
-/* (x, y): of the image on paper. */
-static void draw_box(layout *l, const float *box, double x, double y)
-{
-  char text[16];
-  if (box[4] < 0) return;
-  double left = x + box[0] * l->zoom, top = y + box[1] * l->zoom;
-  cairo_rectangle(l->paper.cr, left, top, (box[2] - box[0]) * l->zoom, (box[3] - box[1]) * l->zoom);
-  stroke(l, colour_of((int)box[4] + 1));
-  snprintf(text, sizeof text, "%d", (int)box[4]);
-  canvas_text(&l->paper, left + 3, top + 12, l->cell_w, TEXT_LEFT, note_size, colour_of((int)box[4] + 1), text);
-}
-
-/* A dot; of a point that cannot be seen, a cross; nothing of one that there is not. */
-static void draw_point(layout *l, const float *point, int number, double x, double y)
-{
-  double at_x = x + point[0] * l->zoom, at_y = y + point[1] * l->zoom;
-  cairo_t *cr = l->paper.cr;
-  if (point[2] < 0) return;
-  if (point[2] > 0) {
-    cairo_new_sub_path(cr);
-    cairo_arc(cr, at_x, at_y, dot, 0, 2 * 3.14159265358979323846);
-  } else {
-    cairo_move_to(cr, at_x - dot, at_y - dot);
-    cairo_line_to(cr, at_x + dot, at_y + dot);
-    cairo_move_to(cr, at_x + dot, at_y - dot);
-    cairo_line_to(cr, at_x - dot, at_y + dot);
-  }
-  stroke(l, colour_of(number + 1));
-}
-
-static void draw_over(layout *l, const report_view *v, double x, double y)
-{
-  cairo_t *cr = l->paper.cr;
-  cairo_save(cr);
-  cairo_rectangle(cr, x, y, zoomed(l, v->width), zoomed(l, v->height));
-  cairo_clip(cr);
-  if (v->mask) {
-    cairo_save(cr);
-    cairo_translate(cr, x, y);
-    cairo_scale(cr, l->zoom, l->zoom);
-    cairo_set_antialias(cr, CAIRO_ANTIALIAS_NONE);
-    tint_mask(l, v);
-    cairo_restore(cr);
-  }
-  for (int i = 0; i < v->n_boxes; i++) draw_box(l, v->boxes + 5 * i, x, y);
-  for (int i = 0; i < v->n_points; i++) draw_point(l, v->points + 3 * i, i, x, y);
-  cairo_restore(cr);
-}
-
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static int column_x(const layout *l, int column)
@@ -252,7 +159,7 @@ static capl_status draw_view(layout *l, const report_view *v, int x, int y)
   int width = zoomed(l, v->width), height = zoomed(l, v->height);
   canvas_fill(&l->paper, COLOUR_GRID, x, y, width + 2 * FRAME, height + 2 * FRAME);
   CAPL_TRY(draw_pixels(&l->paper, &image, x + FRAME, y + FRAME, width, height));
-  draw_over(l, v, x + FRAME, y + FRAME);
+  CAPL_TRY(draw_over(&l->paper, v, x + FRAME, y + FRAME, l->zoom, 1));
   canvas_text(&l->paper, x, y + l->image_h + 15, l->cell_w, TEXT_LEFT, caption_size, COLOUR_TEXT, v->caption);
   return CAPL_OK;
 }

@@ -98,11 +98,20 @@ typedef struct {
   int width, height, channels;
   const char *caption;   /* below it; NULL = none */
   const uint8_t *mask;   /* (height, width) classes, 0 = none; tints the image; NULL = none */
+  const uint32_t *palette; /* (n_palette) 0xRRGGBB of the mask's classes; NULL = report_class_colour */
+  int n_palette;
+  double tint;           /* 0..1, how much a mask covers; 0 = 0.45 */
   const float *points;   /* (n_points, 3): x, y, 1 = visible, 0 = not, -1 = there is none */
+  const float *truth;    /* (n_points, 3): where they should be, as full dots; NULL = not known */
+  const char *const *point_names; /* (n_points), beside the points; NULL = none */
   int n_points;
   const float *boxes;    /* (n_boxes, 5): left, top, right, bottom, class; class -1 = there is none */
+  const char *const *box_names;   /* (n_boxes); NULL = the numbers of the classes */
   int n_boxes;
 } report_view;
+
+/* 0xRRGGBB of a class from 1 on, the same in all pictures; class 0 is what is not drawn. */
+CAPL_API uint32_t report_class_colour(int class);
 
 /* Rows of views: the first of a row, what the others were made of, stands apart. */
 typedef struct {
@@ -148,9 +157,11 @@ typedef struct {
   capl_status (*sheet)(const report_sheet *sheet, report_picture *out);
   capl_status (*gallery)(const report_gallery *gallery, report_picture *out);
   capl_status (*matrix)(const report_matrix *matrix, report_picture *out);
+  /* One view without its caption, as large as its image; font as above */
+  capl_status (*overlay)(const report_view *view, const char *font, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 5 };
+enum { REPORT_ABI = 6 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

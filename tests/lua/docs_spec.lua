@@ -15,7 +15,7 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "train/callbacks/ema.lua", "train/callbacks/freeze.lua",
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua",
   "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/classification.lua",
-  "meter/segmentation.lua", "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua",
+  "meter/segmentation.lua", "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "plot/overlay.lua",
   "nn/recompute.lua", "train/callbacks/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua",
   "train/callbacks/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}
@@ -74,13 +74,15 @@ describe("docstrings", function()
     assert.same({}, undocumented(capl.optim.schedule))
     assert.same({}, undocumented(capl.train))
     assert.same({}, undocumented(capl.plot))
+    assert.same({}, undocumented(capl.plot.overlay))
     assert.same({}, undocumented(capl.text))
     assert.same({}, undocumented(capl.augment))
   end)
 
   it("show examples that are true", function()
     assert.is_true(#examples >= 10)
-    local environment = setmetatable({capl = capl, nn = capl.nn, optim = capl.optim}, {__index = _G})
+    local environment = setmetatable({capl = capl, nn = capl.nn, optim = capl.optim, plot = capl.plot},
+      {__index = _G})
     for _, e in ipairs(examples) do
       local value = setfenv(assert(loadstring("return " .. e.code, "=" .. e.file)), environment)()
       local wanted = tonumber(e.value)

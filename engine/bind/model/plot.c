@@ -294,20 +294,46 @@ static const void *values_field(lua_State *L, const char *key, capl_dtype dtype,
   return out;
 }
 
+static void read_colour(lua_State *L, void *entry, int number)
+{
+  (void)number;
+  *(uint32_t *)entry = (uint32_t)lua_tonumber(L, -1);
+}
+
+/* A list of n texts or false for none; NULL = not there. */
+static const char *const *names_field(lua_State *L, const char *key, int n)
+{
+  int n_names;
+  const char *const *names = read_list(L, key, sizeof *names, read_text, &n_names);
+  return n > 0 && n_names == n ? names : NULL;
+}
+
+static void read_overlays(lua_State *L, report_view *view)
+{
+  int rows;
+  view->mask = values_field(L, "mask", CAPL_U8, &rows);
+  view->tint = number_field(L, "tint", 0);
+  const uint32_t *palette = read_list(L, "palette", sizeof *palette, read_colour, &view->n_palette);
+  view->palette = view->n_palette > 0 ? palette : NULL;
+  view->points = values_field(L, "points", CAPL_F32, &view->n_points);
+  const float *truth = values_field(L, "truth", CAPL_F32, &rows);
+  view->truth = rows == view->n_points ? truth : NULL;
+  view->point_names = names_field(L, "point_names", view->n_points);
+  view->boxes = values_field(L, "boxes", CAPL_F32, &view->n_boxes);
+  view->box_names = names_field(L, "box_names", view->n_boxes);
+}
+
 static void read_view(lua_State *L, void *entry, int number)
 {
   report_view *view = entry;
   report_cell cell = {0};
-  int rows;
   view->caption = text_field(L, "caption");
   read_image(L, &cell, &(place){"plot.gallery", "views", number});
   view->pixels = cell.pixels;
   view->width = cell.width;
   view->height = cell.height;
   view->channels = cell.channels;
-  view->mask = values_field(L, "mask", CAPL_U8, &rows);
-  view->points = values_field(L, "points", CAPL_F32, &view->n_points);
-  view->boxes = values_field(L, "boxes", CAPL_F32, &view->n_boxes);
+  read_overlays(L, view);
 }
 
 static void read_section(lua_State *L, void *entry, int number)
@@ -357,6 +383,21 @@ static void read_matrix(lua_State *L, report_matrix *matrix)
   lua_pop(L, 1);
 }
 
+/* ---- one view -------------------------------------------------------------------------------- */
+
+typedef struct {
+  report_view view;
+  const char *font;
+} overlay;
+
+static void read_overlay(lua_State *L, overlay *given)
+{
+  lua_pushvalue(L, 2);
+  *given = (overlay){.font = font_field(L)};
+  read_view(L, &given->view, 1);
+  lua_pop(L, 1);
+}
+
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* Writes and frees the picture that drawing with status left. */
@@ -367,10 +408,24 @@ static capl_status write_picture(const char *path, capl_status status, report_pi
   return status;
 }
 
-/* What all begin with: (path, table) -> the path; a table at 3 keeps alive what is read. */
+/* Pushes the picture that drawing with status left, (1,3,H,W) u8 on the CPU, and frees it. */
+static capl_status push_picture(lua_State *L, capl_status status, report_picture *picture)
+{
+  int64_t size[] = {1, 3, picture->height, picture->width};
+  capl_device *cpu;
+  capl_tensor *t = NULL;
+  if (status == CAPL_OK) status = capl_device_open("cpu", &cpu);
+  if (status == CAPL_OK) status = capl_tensor_new(cpu, CAPL_U8, 4, size, CAPL_AUTO, &t); /* H,W,C in memory */
+  if (status == CAPL_OK) memcpy(capl_tensor_data(t), picture->pixels, capl_tensor_bytes(t));
+  report_picture_fini(picture);
+  if (status == CAPL_OK) bind_push_tensor(L, t);
+  return status;
+}
+
+/* What all begin with: (path or nil, table) -> the path; a table at 3 keeps alive what is read. */
 static const char *begin(lua_State *L, const char *name, const report_drawing **drawing)
 {
-  const char *path = bind_check_product(L, 1);
+  const char *path = lua_isnil(L, 1) ? NULL : bind_check_product(L, 1);
   bind_check_table(L, 2);
   lua_settop(L, 2);
   lua_newtable(L);
@@ -378,8 +433,15 @@ static const char *begin(lua_State *L, const char *name, const report_drawing **
   return path;
 }
 
+/* Writes a picture, or gives it back where there is no path. */
+static int end(lua_State *L, const char *name, const char *path, capl_status status, report_picture *picture)
+{
+  bind_check(L, path ? write_picture(path, status, picture) : push_picture(L, status, picture), name);
+  return path ? 0 : 1;
+}
+
 /* lines(path, chart), sheet(path, sheet), gallery(path, gallery), matrix(path, matrix): tables as lua/capl/plot has
-** checked them */
+** checked them; without a path they return the picture */
 #define PLOT(what, type, read)                                                                                  \
   static int plot_##what(lua_State *L)                                                                          \
   {                                                                                                             \
@@ -388,8 +450,7 @@ static const char *begin(lua_State *L, const char *name, const report_drawing **
     report_picture picture = {0};                                                                               \
     const char *path = begin(L, "plot." #what, &drawing);                                                       \
     read(L, &given);                                                                                            \
-    bind_check(L, write_picture(path, drawing->what(&given, &picture), &picture), "plot." #what);               \
-    return 0;                                                                                                   \
+    return end(L, "plot." #what, path, drawing->what(&given, &picture), &picture);                              \
   }
 
 PLOT(lines, report_chart, read_chart)
@@ -397,10 +458,32 @@ PLOT(sheet, report_sheet, read_sheet)
 PLOT(gallery, report_gallery, read_gallery)
 PLOT(matrix, report_matrix, read_matrix)
 
+/* overlay(view) -> the image with what lies over it; as lua/capl/report/overlay.lua has checked it */
+static int plot_overlay(lua_State *L)
+{
+  const report_drawing *drawing;
+  overlay given;
+  report_picture picture = {0};
+  lua_settop(L, 1);
+  lua_pushnil(L);
+  lua_insert(L, 1);
+  begin(L, "overlay", &drawing);
+  read_overlay(L, &given);
+  return end(L, "overlay", NULL, drawing->overlay(&given.view, given.font, &picture), &picture);
+}
+
+/* colour(class) -> 0xRRGGBB of a class from 1 on */
+static int plot_colour(lua_State *L)
+{
+  lua_pushnumber(L, report_class_colour((int)bind_check_int(L, 1)));
+  return 1;
+}
+
 void bind_open_plot(lua_State *L)
 {
   static const luaL_Reg functions[] = {
-      {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix}, {NULL, NULL}};
+      {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix},
+      {"overlay", plot_overlay}, {"colour", plot_colour}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   lua_setfield(L, -2, "plot");

@@ -16,6 +16,7 @@ places.libraries = {
   {name = "train", module = "train", about = "train.fit, and its parts for custom training loops"},
   {name = "augment", module = "augment", about = "how training images are changed, and when"},
   {name = "plot", module = "plot", about = "curves, sheets of images, matrices as PNG files"},
+  {name = "plot.overlay", module = "plot.overlay", about = "points, masks and boxes over an image"},
   {name = "nn.init", module = "nn", field = "init", also = {"nn.parameter"}, about = "first values of weights"},
   {name = "optim.schedule", module = "optim.schedule", about = "learning rates that change during the run"},
   {name = "capl.text", module = "text", about = "class scores per time step read as texts"},

@@ -3,8 +3,10 @@
 local core, observer = ...
 
 local check = require "check"
+local overlay = require "plot.overlay"
 
-local plot = {}
+--- plot.overlay: points, masks and boxes over an image, as a new image.
+local plot = {overlay = overlay}
 
 -- Text that C can take: a zero byte would end it.
 local function text_of(value) return value and (value:gsub("%z", "\239\191\189")) end
@@ -180,17 +182,9 @@ local function check_shape(where, name, t, ...)
     message = ("%s is (%s)"):format(name, table.concat(t.shape, ",")), hint = "mask (H,W), points (P,3), boxes (B,5)"}
 end
 
--- Height and width of an image (H,W), (C,H,W), (1,C,H,W) or (H,W,C).
-local function sizes(image)
-  local shape = image.shape
-  if #shape == 4 then return shape[3], shape[4] end
-  if #shape == 3 and (shape[1] == 1 or shape[1] == 3) then return shape[2], shape[3] end
-  return shape[1], shape[2] or 0
-end
-
 local function read_view(where, given)
   local v = check.options(where, view_spec, given)
-  local height, width = sizes(v.image)
+  local height, width = overlay.sizes(v.image)
   if v.mask then check_shape(where, "mask", v.mask, height, width) end
   if v.points then check_shape(where, "points", v.points, 0, 3) end
   if v.boxes then check_shape(where, "boxes", v.boxes, 0, 5) end
