@@ -15,14 +15,19 @@
 
 enum { TEXT = 96 };
 
-/* w_hh (D*parts*H, H) with D 1 or 2. */
-static capl_status need_weights(const capl_tensor *w, int parts)
+/* w_hh (D*parts*H, H) with D 1 or 2; any number of models. */
+static capl_status need_weights(const capl_call *call, const capl_tensor *w, int parts)
 {
   char shape[TEXT];
   CAPL_TRY(need_float(w, "w_hh"));
   CAPL_TRY(need_ndim(w, "w_hh", 2));
   int64_t hidden = w->size[1], rows = w->size[0];
   if (hidden >= 1 && (rows == parts * hidden || rows == 2 * parts * hidden)) return CAPL_OK;
+  if (call->attr[RNN_MODELS].i) {
+    if (hidden >= 1 && rows > 0 && rows % (parts * hidden) == 0) return CAPL_OK;
+    return CAPL_FAIL(CAPL_ESHAPE, "w_hh must be (M*%d*H,H) for M models, with H the hidden size; it is %s", parts,
+                     capl_shape_describe(w->ndim, w->size, shape, sizeof shape));
+  }
   return CAPL_FAIL(CAPL_ESHAPE,
                    "w_hh must be (%d*H,H) for one direction or (%d*H,H) for two, with H the hidden size; it is %s",
                    parts, 2 * parts, capl_shape_describe(w->ndim, w->size, shape, sizeof shape));
@@ -83,7 +88,7 @@ static void spec_state(capl_out_spec *out, capl_dtype dtype, const rnn_sizes *s)
 static capl_status lstm_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[LSTM_X], *w = call->in[LSTM_W];
-  CAPL_TRY(need_weights(w, LSTM_PARTS));
+  CAPL_TRY(need_weights(call, w, LSTM_PARTS));
   CAPL_TRY(need_projected(x, w));
   rnn_sizes s = rnn_sizes_of(call, x, w, LSTM_PARTS);
   CAPL_TRY(need_state(call_input(call, LSTM_H0), "h0", &s));
@@ -100,7 +105,7 @@ static capl_status lstm_shape(const capl_call *call, capl_out_spec *out)
 static capl_status gru_shape(const capl_call *call, capl_out_spec *out)
 {
   const capl_tensor *x = call->in[GRU_X], *w = call->in[GRU_W], *b = call_input(call, GRU_B);
-  CAPL_TRY(need_weights(w, GRU_PARTS));
+  CAPL_TRY(need_weights(call, w, GRU_PARTS));
   CAPL_TRY(need_projected(x, w));
   rnn_sizes s = rnn_sizes_of(call, x, w, GRU_PARTS);
   if (b) {
@@ -129,7 +134,7 @@ static capl_status need_rows(const capl_tensor *t, const char *name, const capl_
 static capl_status grad_sizes(const capl_call *call, int parts, int kept, rnn_sizes *s)
 {
   const capl_tensor *w = call->in[0], *y = call->in[1], *gates = call->in[2];
-  CAPL_TRY(need_weights(w, parts));
+  CAPL_TRY(need_weights(call, w, parts));
   CAPL_TRY(need_ndim(y, "y", 3));
   CAPL_TRY(need_same_dtype(y, "y", w, "w_hh"));
   CAPL_TRY(need_same_dtype(y, "y", gates, "gates"));
@@ -231,7 +236,7 @@ static double grad_macs(const capl_call *call) { return 2 * macs_of(call->in[1],
 #define BIT(i) (1u << (i))
 #define SEQUENCE_DOC                                                                                              \
   "batch_first: sequences are (N,T,...) instead of (T,N,...). D is 1, or 2 for both directions: the second one\n" \
-  "begins at the last time step.\n"                                                                               \
+  "begins at the last time step. models: D networks that all go forward, any number, in place of directions.\n"   \
   "lengths (N) i32 or i64, 0 to T each: how many time steps of a sequence count. The state stops at its end, the\n" \
   "second direction begins there, y is 0 behind it; sequences need no order. On a GPU larger ones count as T.\n"
 #define ERRORS_DOC "Errors: shape and dtype, naming the input; value, if a length is not in 0..T.\n"

@@ -2,7 +2,8 @@
 **
 ** Sequences are row-major: (T,N,width), or (N,T,width) with batch_first. A row holds one time step of one sequence,
 ** both directions side by side, each direction gate by gate. The reverse direction visits the time steps from the last
-** valid one to the first.
+** valid one to the first. With `models` there are as many networks side by side in place of directions, all of which
+** go forward.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_OPS_RNN_H
@@ -10,8 +11,9 @@
 
 #include "ops/attrs.h"
 
-enum { RNN_BATCH_FIRST = AT(lstm, batch_first) };
+enum { RNN_BATCH_FIRST = AT(lstm, batch_first), RNN_MODELS = AT(lstm, models) };
 SAME_PLACE(lstm, gru, batch_first);
+SAME_PLACE(lstm, gru, models);
 
 enum { LSTM_X, LSTM_W, LSTM_H0, LSTM_C0, LSTM_LENGTHS };
 enum { LSTM_Y, LSTM_H_N, LSTM_C_N, LSTM_GATES, LSTM_CELLS };
@@ -32,8 +34,8 @@ enum { LSTM_I, LSTM_F, LSTM_G, LSTM_O, LSTM_PARTS };
 enum { GRU_R, GRU_Z, GRU_N, GRU_HN, GRU_PARTS = GRU_HN, GRU_KEPT };
 
 typedef struct {
-  int64_t T, N, D, H; /* time steps, sequences, directions, hidden size */
-  bool batch_first;
+  int64_t T, N, D, H; /* time steps, sequences, directions or models, hidden size */
+  bool batch_first, models;
 } rnn_sizes;
 
 /* seq: (T,N,...) or (N,T,...); w_hh (D*parts*H, H). */
@@ -44,7 +46,8 @@ static inline rnn_sizes rnn_sizes_of(const capl_call *call, const capl_tensor *s
                      .N = seq->size[batch_first ? 0 : 1],
                      .D = w_hh->size[0] / (parts * w_hh->size[1]),
                      .H = w_hh->size[1],
-                     .batch_first = batch_first};
+                     .batch_first = batch_first,
+                     .models = call->attr[RNN_MODELS].i != 0};
 }
 
 /* Number of the row of time step t of sequence n. */
@@ -54,9 +57,9 @@ static inline int64_t rnn_row(const rnn_sizes *s, int64_t t, int64_t n)
 }
 
 /* Time step that direction d visits as its `step`th, of a sequence of `length`. */
-static inline int64_t rnn_time(int64_t d, int64_t step, int64_t length)
+static inline int64_t rnn_time(const rnn_sizes *s, int64_t d, int64_t step, int64_t length)
 {
-  return d == 0 ? step : length - 1 - step;
+  return d == 0 || s->models ? step : length - 1 - step;
 }
 
 /* How many steps of sequence n count; lengths may be NULL. For memory that the host can read. */

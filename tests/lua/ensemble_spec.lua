@@ -128,6 +128,77 @@ describe("nn.Ensemble", function()
     end
   end)
 
+  -- LSTM, attention over time, one number: with dims from the end.
+  local Series = nn.class("Series")
+  function Series:init(dropout, batch_first)
+    self.lstm = nn.LSTM(3, 5, {num_layers = 2, batch_first = batch_first, dropout = dropout})
+    self.score, self.drop, self.out = nn.Linear(5, 1, {bias = false}), nn.Dropout(dropout), nn.Linear(5, 1)
+  end
+  function Series:forward(x)
+    local y = self.lstm(x)
+    return self.out(self.drop((y * self.score(y):softmax(-2)):sum(-2)))
+  end
+
+  it("trains LSTMs with attention as each would be trained alone, gradients clipped", function()
+    local function build() return Series(0, true) end
+    local ensemble, seen = nn.Ensemble{n = 3, seed = 4, build = build}, {}
+    local opt = optim.Adam(ensemble:parameters(), {lr = 1})
+    ensemble:set_lr(opt, {0.02, 0.01, 0.03})
+    capl.manual_seed(2)
+    local x, y = capl.randn(9, 6, 3), capl.randn(9, 1)
+    for i = 1, 8 do
+      opt:zero_grad()
+      local losses = ensemble:losses(nn.mse, ensemble(x), y)
+      losses:sum():backward()
+      ensemble:clip_grad_norm_(0.3)
+      opt:step()
+      seen[i] = losses:tolist()
+    end
+    for k, lr in ipairs{0.02, 0.01, 0.03} do
+      capl.manual_seed(3 + k)
+      local model = build()
+      local alone = optim.Adam(model:parameters(), {lr = lr, clip_norm = 0.3})
+      for i = 1, 8 do
+        local loss = nn.mse(model(x), y)
+        assert.is_true(close(loss:item(), seen[i][k], 2e-5), ("model %d, step %d"):format(k, i))
+        alone:backward_step(loss)
+      end
+      check_state(model, ensemble:state_dict(k))
+    end
+  end)
+
+  it("runs LSTMs over time first, with lengths, and hands out their states", function()
+    local function build() return nn.LSTM{3, 5, num_layers = 2} end
+    local ensemble, x = nn.Ensemble{n = 3, seed = 4, build = build}, capl.randn(4, 2, 3)
+    local y, state = ensemble.models(x:unsqueeze(1), nil, {4, 2})
+    for k = 1, 3 do
+      local alone, own = ensemble:member(k)(x, nil, {4, 2})
+      assert.is_true(close(alone:tolist(), y:select(1, k):tolist(), 1e-5))
+      for i = 1, 2 do assert.is_true(close(own[i]:tolist(), state[i]:select(1, k):tolist(), 1e-5)) end
+    end
+  end)
+
+  it("drops as often as each model says, outside and between layers", function()
+    local rates = {0, 0.3, 0.6}
+    local ensemble = nn.Ensemble{n = 3, build = function(k) return nn.Dropout(rates[k]) end}
+    local y = ensemble(capl.ones(100, 100))
+    for k, rate in ipairs(rates) do
+      local own = y:select(1, k)
+      assert.is_true(math.abs((own:eq(0)):to("f32"):mean():item() - rate) < 0.02)
+      assert.is_true(math.abs(own:mean():item() - 1) < 0.05)
+    end
+    local series = nn.Ensemble{n = 3, seeds = {1, 1, 1}, build = function(k) return Series(rates[k], true) end}
+    local x = capl.randn(2, 6, 3)
+    local first, again = series(x), series(x)
+    assert.is_true(close(first:select(1, 1):tolist(), again:select(1, 1):tolist(), 1e-6))
+    for k = 2, 3 do
+      assert.is_false(close(first:select(1, k):tolist(), again:select(1, k):tolist(), 1e-4))
+      assert.equal(rates[k], series:member(k).lstm.dropout)
+    end
+    local even = series:eval()(x)
+    assert.is_true(close(even:select(1, 1):tolist(), even:select(1, 3):tolist(), 1e-5))
+  end)
+
   it("runs activations", function()
     local function build()
       return nn.Sequential{nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 4), nn.GELU{approximate = "tanh"}, nn.Softplus(),
@@ -227,6 +298,12 @@ describe("nn.Ensemble", function()
     refused(function(k) return nn.Linear(2, k) end, 2,
       "model 2 is another than model 1: it is Linear(2 -> 2) there and")
     refused(function(k) return nn.Sequential{nn.Linear(2, 2), k == 1 and nn.ReLU() or nil} end, 2, "model 2 is another")
+    refused(function(k) return nn.LSTM(2, k + 1) end, 2, "model 2 is another than model 1: it is LSTM(2 -> 3) there")
+    local both = nn.Ensemble{n = 2, build = function() return nn.LSTM{2, 3, bidirectional = true} end}
+    assert.truthy(error_text(both, capl.randn(2, 3, 2)):find("LSTM with bidirectional = true is not supported", 1, true))
+    local lstm = nn.Ensemble{n = 2, build = function() return nn.LSTM(2, 3) end}
+    assert.truthy(error_text(lstm, capl.randn(2, 3, 4)):find("input_size is 2; x must be sequences of each model", 1, true))
+    assert.truthy(error_text(lstm.clip_grad_norm_, lstm, 0):find("a number above 0 expected", 1, true))
     local one = nn.Linear(2, 2)
     refused(function() return one end, 2, "build(2) returned a model it has returned before")
     refused(function() return 3 end, 2, "build(1) returned a number")

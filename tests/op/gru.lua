@@ -7,10 +7,10 @@ local LARGE = {"against_ref", "twice_the_same", "meta_shapes"}
 -- x (T,N,D*3H), w_hh (D*3H,H), and what more a case wants.
 local function case(name, T, N, H, o)
   o = o or {}
-  local D, reach, seq = o.both and 2 or 1, o.reach or 1, o.batch_first and {N, T} or {T, N}
+  local D, reach, seq = o.models or o.both and 2 or 1, o.reach or 1, o.batch_first and {N, T} or {T, N}
   local lengths = o.lengths and gen.values {N, dtype = o.int or "i32", values = o.lengths}
   return {name = name, inputs = {{seq[1], seq[2], D * 3 * H}, gen.float {D * 3 * H, H, lo = -reach, hi = reach}, o.bias and gen.float {D * 3 * H},
-    o.h0 and gen.float {D, N, H}, lengths}, attrs = {batch_first = o.batch_first}, batch = o.batch, only = o.only}
+    o.h0 and gen.float {D, N, H}, lengths}, attrs = {batch_first = o.batch_first, models = o.models and true}, batch = o.batch, only = o.only}
 end
 
 local function sigmoid(x) return 1 / (1 + math.exp(-x)) end
@@ -28,6 +28,7 @@ return {
   covers = {"gru_grad"},
 
   case("one direction", 3, 2, 3, {bias = true}),
+  case("three models", 3, 2, 2, {models = 3, bias = true, h0 = true, lengths = {3, 1}, batch = false}),
   case("one step, one sequence, one unit", 1, 1, 1),
   case("both directions, state, lengths", 4, 3, 2, {both = true, bias = true, h0 = true, lengths = {3, 1, 0}, batch = false}),
   case("batch first", 3, 2, 2, {batch_first = true, both = true, bias = true}),

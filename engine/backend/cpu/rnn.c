@@ -202,7 +202,7 @@ static void forward_task(const forward_job *job, int64_t index)
     cpu_now->product(&product, h, job->packed + t.d * rnn_packed(&job->m), bias, u);
     for (int64_t n = t.first; n < t.end; n++) {
       int64_t length = rnn_length(&p->s, p->lengths, n), i = n - t.first;
-      if (step < length) step_of(job, &t, n, rnn_time(t.d, step, length), h + i * H, u + i * job->m.padded);
+      if (step < length) step_of(job, &t, n, rnn_time(&p->s, t.d, step, length), h + i * H, u + i * job->m.padded);
     }
   }
   if (p->lengths) zero_rest(job, &t);

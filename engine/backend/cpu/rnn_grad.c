@@ -59,7 +59,7 @@ static const float *state_before(const backward_job *job, const task_room *r, co
 {
   const rnn_sizes *s = &job->plan.s;
   if (step > 0)
-    return rnn_floats(rows, (rnn_row(s, rnn_time(r->t.d, step - 1, length), n) * s->D + r->t.d) * s->H, s->H, room);
+    return rnn_floats(rows, (rnn_row(s, rnn_time(s, r->t.d, step - 1, length), n) * s->D + r->t.d) * s->H, s->H, room);
   return first ? rnn_floats(first, (r->t.d * s->N + n) * s->H, s->H, room) : NULL;
 }
 
@@ -85,7 +85,7 @@ static void begin_sequence(const backward_job *job, const task_room *r, int64_t 
 static void step_back(const backward_job *job, const task_room *r, int64_t n, int64_t step, int64_t length)
 {
   const rnn_sizes *s = &job->plan.s;
-  int64_t H = s->H, i = n - r->t.first, row = rnn_row(s, rnn_time(r->t.d, step, length), n);
+  int64_t H = s->H, i = n - r->t.first, row = rnn_row(s, rnn_time(s, r->t.d, step, length), n);
   float *line = r->line;
   vec_rnn_grad v = {.real = job->plan.real,
                     .hidden = H,

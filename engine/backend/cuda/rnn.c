@@ -20,7 +20,8 @@ static rnn_shape shape_of(const rnn_sizes *s, const capl_tensor *lengths)
                      .row_t = s->batch_first ? 1 : s->N,
                      .row_n = s->batch_first ? s->T : 1,
                      .lengths = lengths ? capl_tensor_data(lengths) : NULL,
-                     .lengths_64 = lengths && lengths->dtype == CAPL_I64};
+                     .lengths_64 = lengths && lengths->dtype == CAPL_I64,
+                     .models = s->models};
 }
 
 static bool is_empty(const rnn_sizes *s)

@@ -24,8 +24,8 @@ typedef struct {
 
 static place place_of(const lane *l, int64_t step)
 {
-  int64_t before = step > 0 ? rnn_row(&l->s, rnn_time(l->d, step - 1, l->length), l->n) : -1;
-  return (place){rnn_row(&l->s, rnn_time(l->d, step, l->length), l->n), before};
+  int64_t before = step > 0 ? rnn_row(&l->s, rnn_time(&l->s, l->d, step - 1, l->length), l->n) : -1;
+  return (place){rnn_row(&l->s, rnn_time(&l->s, l->d, step, l->length), l->n), before};
 }
 
 /* Element j of part k of a row, in a tensor that has `parts` parts per direction. */

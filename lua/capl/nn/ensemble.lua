@@ -22,10 +22,10 @@ local spec = {
 -- in   x (N, …), the same for all models; ensemble:each(x) with x (n, N, …) gives each model its own
 -- out  y (n, N, …): model k's output is y:select(1, k)
 -- opts n; build = function(k) -> a module, model k; all of the same layers and sizes. Model k is built after
---      capl.manual_seed(seed + k - 1), or of seeds[k], when one of them is given. Layers: Linear, Conv2d, batch norm,
---      pooling, activations, softmax, Flatten, Dropout (another mask for each model), Sequential, and classes of one's
---      own without parameters of their own whose forward counts dims from the end (-1, -2), such as attention by matmul
---      and softmax
+--      capl.manual_seed(seed + k - 1), or of seeds[k], when one of them is given. Layers: Linear, Conv2d, LSTM of one
+--      direction, batch norm, pooling, activations, softmax, Flatten, Dropout, Sequential, and classes of one's own
+--      without parameters of their own whose forward counts dims from the end (-1, -2), such as attention by matmul and
+--      softmax. Dropout has another mask for each model, and its rate may differ, as may that of LSTM
 -- errs value: a layer it does not know, models that differ; shape: a forward that mixes the models
 -- eg   nn.Ensemble{n = 3, build = function() return nn.Linear(4, 2) end}(capl.zeros(5, 4)):size(1)  --> 3
 local Ensemble = classes.class("Ensemble", require "nn.module")
@@ -83,9 +83,20 @@ local function check_layer(module)
   return true
 end
 
+-- Of a module, without what may differ among models: the rate of dropout.
+local function describe(module)
+  local key = layers.rates[getmetatable(module)]
+  if not key then return module:describe() end
+  local rate = module[key]
+  module[key] = 0
+  local text = module:describe()
+  module[key] = rate
+  return text
+end
+
 local function differ(k, path, first, other)
   check.fail(OP, ("model %d is another than model 1: %s is %s there and %s here"):format(k, path == "" and "it" or path,
-    other, first), "build must create the same layers for every k; seeds, learning rates and values may differ")
+    other, first), "build must create the same layers for every k; seeds, rates of learning and dropout, and values may differ")
 end
 
 -- All models as lists of modules, checked to be alike.
@@ -96,17 +107,17 @@ local function alike(models)
     for i, entry in ipairs(lists[1]) do
       local other = lists[k][i]
       if not other or other[1] ~= entry[1] then
-        differ(k, entry[1], entry[2]:describe(), other and other[1] or "missing")
+        differ(k, entry[1], describe(entry[2]), other and other[1] or "missing")
       end
       if k > 1 and rawequal(other[2], entry[2]) then
         check.fail(OP, ("build(%d) returned a model it has returned before"):format(k), "make the layers inside build")
       end
-      if other[2]:describe() ~= entry[2]:describe() then
-        differ(k, entry[1], entry[2]:describe(), other[2]:describe())
+      if describe(other[2]) ~= describe(entry[2]) then
+        differ(k, entry[1], describe(entry[2]), describe(other[2]))
       end
     end
     if #lists[k] ~= #lists[1] then
-      differ(k, lists[k][#lists[1] + 1][1], "missing", lists[k][#lists[1] + 1][2]:describe())
+      differ(k, lists[k][#lists[1] + 1][1], "missing", describe(lists[k][#lists[1] + 1][2]))
     end
   end
   return lists
@@ -133,8 +144,13 @@ local function stack_models(lists)
       rawset(plan, own[1], stacked(tensors, own[3]))
     end
   end
-  for _, entry in ipairs(lists[1]) do
-    local class = layers.known[getmetatable(entry[2])]
+  for i, entry in ipairs(lists[1]) do
+    local class, rate = layers.known[getmetatable(entry[2])], layers.rates[getmetatable(entry[2])]
+    if rate then
+      local rates = {}
+      for k, list in ipairs(lists) do rates[k] = list[i][2][rate] end
+      rawset(entry[2], "rates", rates)
+    end
     if class then setmetatable(entry[2], class) end
     rawset(entry[2], "models", #lists)
   end
@@ -240,6 +256,34 @@ function Ensemble:losses(loss, output, target, opts)
     check.fail("losses", "the loss gave no value for each row", 'give one that takes {reduction = "none"}')
   end
   return rows:reshape(self.n, -1):mean(2)
+end
+
+--- Scales the gradients of each model to a norm of at most max_norm, as clip_norm does for a model alone. After
+-- backward and before the optimizer's step.
+-- out  norms before, a tensor (n)
+-- eg   nn.Ensemble{n = 2, build = function() return nn.Linear(1, 1) end}:clip_grad_norm_(1):size(1)  --> 2
+function Ensemble:clip_grad_norm_(max_norm)
+  if not (check.arg(1, "clip_grad_norm_", "number", max_norm) > 0) then
+    check.bad(1, "clip_grad_norm_", ("a number above 0 expected, got %g"):format(max_norm))
+  end
+  return core.no_grad(function()
+    local squares
+    for _, p in ipairs(self:parameters()) do
+      local own = p.grad and (p.grad:reshape(self.n, -1) ^ 2):sum(2)
+      squares = squares and own and squares + own or own or squares
+    end
+    if not squares then return core.zeros(self.n) end
+    local norms = squares:sqrt()
+    local factors = (max_norm / (norms + 1e-6)):clamp(0, 1)
+    for _, p in ipairs(self:parameters()) do
+      if p.grad then
+        local size = {self.n}
+        for d = 2, p.ndim do size[d] = 1 end
+        p.grad:copy_(p.grad * factors:reshape(size))
+      end
+    end
+    return norms
+  end)
 end
 
 local function check_rates(self, fname, rates)

@@ -12,12 +12,14 @@ local classes = require "module_class"
 local Conv2d = require "nn.conv2d"
 local Linear = require "nn.linear"
 local pooling = require "nn.pooling"
+local recurrent = require "nn.recurrent"
 local sequential = require "nn.sequential"
 
 local op = core.op
 local layers = {
   known = {}, -- class -> class of the same layer for all models at once, false when it needs none
   names = {}, -- of the classes known, sorted
+  rates = {}, -- class -> key of its dropout rate, in which models may differ; the layer of all has them as its `rates`
 }
 
 local function derive(class)
@@ -141,13 +143,79 @@ function EachSoftmax:forward(x) return (op.softmax(x, {dim = shifted(self.over)}
 function EachLogSoftmax:forward(x) return (op.log_softmax(x, {dim = shifted(self.over)})) end
 function EachFlatten:forward(x) return x:flatten(shifted(self.first), shifted(self.last)) end
 
+-- x (…) with the models along dim, while training: the mask of each model is its own, at its own rate.
+local function drop(x, rates, dim)
+  local same, masks = true, {}
+  for _, rate in ipairs(rates) do same = same and rate == rates[1] end
+  if same and rates[1] == 0 then return x end
+  local function masked(t, rate) return (op.dropout(t, {p = rate, seed = core.rng(), offset = core.next_stream()})) end
+  if same then return masked(x, rates[1]) end
+  core.no_grad(function()
+    local size = x.shape
+    size[dim] = 1
+    local ones = core.ones(size, {dtype = x.dtype, device = x.device})
+    for k, rate in ipairs(rates) do masks[k] = rate == 0 and ones or masked(ones, rate) end
+  end)
+  local mask = core.no_grad(op.concat, masks, {dim = dim})
+  local y = op.mul(x, mask)
+  return y
+end
+
 local EachDropout = derive(activation.Dropout)
 EachDropout.pure = nil -- it may hand on what it was given
 
--- The mask of each model is its own.
 function EachDropout:forward(x)
-  if not self.training or self.p == 0 then return x end
-  return activation.Dropout.forward(self, for_all(x, self.models))
+  if not self.training then return x end
+  return drop(for_all(x, self.models), self.rates, 1)
+end
+
+-- ---- recurrent ----
+
+local EachLSTM = derive(recurrent.LSTM)
+
+-- The inputs (m,A,B,I) of a layer times w_ih with all biases -> (A,B,M*4H), as the op takes it.
+local function project(self, x, l)
+  local w, bias = self["weight_ih_l" .. l], self["bias_ih_l" .. l]
+  local m, a, b, inputs = unpack(x.shape)
+  if bias then bias = op.add(bias, self["bias_hh_l" .. l]):reshape(-1) end
+  if m == 1 then return (op.linear(x:squeeze(1), w:reshape(-1, inputs), bias)) end
+  local y = op.matmul(x:reshape(m, a * b, inputs), w, {transpose_b = true}):permute(2, 1, 3):reshape(a, b, -1)
+  return bias and op.add(y, bias) or y
+end
+
+-- One layer: x (m,A,B,I) -> y (M,A,B,H), h and c (M,1,N,H).
+local function lstm_layer(self, x, l, lengths)
+  local H = self.hidden_size
+  local y, h, c, gates, cells = op.lstm(project(self, x, l), self["weight_hh_l" .. l]:reshape(-1, H), nil, nil, lengths,
+    {batch_first = self.attributes.batch_first, models = true})
+  gates:free()
+  cells:free()
+  return y:reshape(y:size(1), y:size(2), self.models, H):permute(3, 1, 2, 4), h:unsqueeze(2), c:unsqueeze(2)
+end
+
+local function check_sequences(self, x, state)
+  if self.bidirectional then
+    core.fail("nn.Ensemble: LSTM with bidirectional = true is not supported", "use one direction")
+  end
+  if state ~= nil then
+    core.fail("nn.Ensemble: LSTM with a state to begin with is not supported", "leave it out: the state is zeros")
+  end
+  if x.ndim == 4 and x:size(4) == self.input_size then return end
+  core.error{code = "shape", op = "nn.LSTM",
+    message = ("input_size is %d; x must be sequences of each model, (M,N,T,%d) or (M,T,N,%d)"):format(
+      self.input_size, self.input_size, self.input_size), context = "x " .. core.describe(x)}
+end
+
+--- y (M,N,T,H), or (M,T,N,H), and the state {h, c}, each (M,layers,N,H).
+function EachLSTM:forward(x, state, lengths)
+  check_sequences(self, x, state)
+  if type(lengths) == "table" then lengths = core.tensor(lengths, {dtype = "i32", device = x.device}) end
+  local h, c = {}, {}
+  for l = 0, self.num_layers - 1 do
+    x, h[l + 1], c[l + 1] = lstm_layer(self, x, l, lengths)
+    if self.training and l < self.num_layers - 1 then x = drop(x, self.rates, 1) end
+  end
+  return x, self.num_layers == 1 and {h[1], c[1]} or {op.concat(h, {dim = 2}), op.concat(c, {dim = 2})}
 end
 
 -- ---- the list ----
@@ -156,7 +224,8 @@ local known = layers.known
 known[Linear], known[Conv2d] = EachLinear, EachConv2d
 known[batchnorm.BatchNorm1d], known[batchnorm.BatchNorm2d] = EachBatchNorm1d, EachBatchNorm2d
 known[activation.Softmax], known[activation.LogSoftmax] = EachSoftmax, EachLogSoftmax
-known[activation.Flatten], known[activation.Dropout] = EachFlatten, EachDropout
+known[activation.Flatten], known[activation.Dropout], known[recurrent.LSTM] = EachFlatten, EachDropout, EachLSTM
+layers.rates[activation.Dropout], layers.rates[recurrent.LSTM] = "p", "dropout"
 for _, class in pairs(pooling) do
   if type(class) == "table" and class.__module then known[class] = by_channel(class) end
 end

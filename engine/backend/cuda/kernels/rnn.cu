@@ -31,7 +31,7 @@ struct place {
 
 __device__ __forceinline__ int64_t row_of(const rnn_shape &s, int64_t d, int64_t step, int64_t length, int64_t n)
 {
-  int64_t t = d == 0 || step >= length ? step : length - 1 - step;
+  int64_t t = d == 0 || s.models || step >= length ? step : length - 1 - step;
   return t * s.row_t + n * s.row_n;
 }
 

@@ -11,7 +11,7 @@
 typedef struct {
   int64_t T, N, D, H, row_t, row_n;
   const void *lengths;
-  bool lengths_64;
+  bool lengths_64, models; /* models: D of them, all forward, in place of directions */
 } rnn_shape;
 
 /* u (D,N,gates*H) f32: what the state before gives; bias (D,gates*H) f32 or NULL is added to it. h (D,N,H), of the
