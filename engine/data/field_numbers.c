@@ -23,18 +23,37 @@ static const struct {
 
 static bool is_places(const field_numbers *f) { return f->of.kind != CAPL_FIELD_VALUES; }
 
+/* In one piece of memory: the list, then the names. */
+static capl_status copy_columns(field_numbers *f, const capl_number_columns *of)
+{
+  size_t list = (size_t)of->n_columns * sizeof(char *), bytes = list;
+  for (int k = 0; k < of->n_columns; k++) bytes += strlen(of->column[k]) + 1;
+  char **column = malloc(bytes), *at = (char *)column + list;
+  if (!column) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for its columns", of->name);
+  for (int k = 0; k < of->n_columns; k++) {
+    column[k] = strcpy(at, of->column[k]);
+    at += strlen(at) + 1;
+  }
+  f->of.column = (const char *const *)column;
+  f->of_key = calloc((size_t)of->n_columns, sizeof *f->of_key);
+  return f->of_key ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for its columns", of->name);
+}
+
 capl_status field_numbers_begin(field_numbers *f, const capl_number_columns *of)
 {
   int least = kinds[of->kind].least, width = kinds[of->kind].width;
   bool whole = of->per_row > 0 && of->n_columns > 0 && of->n_columns % of->per_row == 0;
   *f = (field_numbers){.of = *of, .width = width};
-  if (whole && (of->per_row == 1 || of->per_row == least || of->per_row == width)) return CAPL_OK;
+  f->of.column = NULL;
+  if (whole && (of->per_row == 1 || of->per_row == least || of->per_row == width)) return copy_columns(f, of);
   return CAPL_FAIL(CAPL_EVALUE, "%s: %d columns of %d to a row; a row is %s", of->name, of->n_columns, of->per_row,
                    kinds[of->kind].how);
 }
 
 void field_numbers_fini(field_numbers *f)
 {
+  free((void *)f->of.column);
+  free(f->of_key);
   free(f->at);
   free(f->end);
   *f = (field_numbers){0};
@@ -211,6 +230,13 @@ static capl_status find_key(const keyed *k, const cJSON *object, const cJSON **i
   return CAPL_EFORMAT;
 }
 
+static void note_rows(field_numbers *f, int k, int rows)
+{
+  f->keyed = true;
+  if (f->samples == 0) f->of_key[k] = rows;
+  else f->uneven = f->uneven || f->of_key[k] != rows;
+}
+
 capl_status field_numbers_add_object(field_numbers *f, const char *where, const cJSON *object)
 {
   double x[ROW_MAX];
@@ -220,7 +246,9 @@ capl_status field_numbers_add_object(field_numbers *f, const char *where, const 
     const cJSON *item;
     const keyed key = {f, where, f->of.column[k]};
     CAPL_TRY(find_key(&key, object, &item));
+    size_t before = f->rows;
     if (n == 1) CAPL_TRY(is_places(f) ? add_places(&key, item, 0) : add_numbers(&key, item, 0));
+    if (n == 1) note_rows(f, k, (int)(f->rows - before));
     else CAPL_TRY(read_item(&key, item, &x[k % n]));
     if (n > 1 && k % n == n - 1) CAPL_TRY(add_row(f, where, x, n));
   }
@@ -233,7 +261,7 @@ const float *field_numbers_of(const field_numbers *f, uint32_t i, int *rows)
 {
   size_t first = i ? f->end[i - 1] : 0;
   *rows = (int)(f->end[i] - first);
-  return f->at + first * (size_t)f->width;
+  return f->at ? f->at + first * (size_t)f->width : NULL;
 }
 
 int field_numbers_most(const field_numbers *f)
@@ -244,4 +272,62 @@ int field_numbers_most(const field_numbers *f)
     if (rows > most) most = rows;
   }
   return most;
+}
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+enum { DIGITS = 9 }; /* as many as tell one float from the next */
+
+static void write_key(const field_numbers *f, int k, FILE *out)
+{
+  json_put_text(out, f->of.column[k], strlen(f->of.column[k]));
+  fputs(": ", out);
+}
+
+/* n columns of one row each; rows that are not there are null. */
+static void write_columns(const field_numbers *f, const float *x, int rows, FILE *out)
+{
+  int n = f->of.per_row;
+  for (int k = 0; k < f->of.n_columns; k++) {
+    const float *row = k / n < rows ? x + (size_t)(k / n) * (size_t)f->width : NULL;
+    bool hidden = f->of.kind == CAPL_FIELD_POINTS && n == 2 && row && row[2] <= 0;
+    write_key(f, k, out);
+    json_put_number(out, row && !hidden ? (double)row[k % n] : NAN, DIGITS);
+    if (k + 1 < f->of.n_columns) fputs(", ", out);
+  }
+}
+
+static void write_row(const field_numbers *f, const float *x, FILE *out)
+{
+  if (f->width > 1) fputc('[', out);
+  for (int i = 0; i < f->width; i++) {
+    if (i) fputs(", ", out);
+    json_put_number(out, (double)x[i], DIGITS);
+  }
+  if (f->width > 1) fputc(']', out);
+}
+
+/* A list of rows for each key. Where samples differ in how many a key has, all are the first one's: it makes no
+** difference to the sample. */
+static void write_lists(const field_numbers *f, const float *x, int rows, FILE *out)
+{
+  for (int k = 0; k < f->of.n_columns; k++) {
+    int n = !f->uneven ? f->of_key[k] : k ? 0 : rows;
+    if (k) fputs(", ", out);
+    write_key(f, k, out);
+    fputc('[', out);
+    for (int i = 0; i < n; i++, x += f->width) {
+      if (i) fputs(", ", out);
+      write_row(f, x, out);
+    }
+    fputc(']', out);
+  }
+}
+
+void field_numbers_write(const field_numbers *f, uint32_t i, FILE *out)
+{
+  int rows;
+  const float *x = field_numbers_of(f, i, &rows);
+  if (f->of.per_row > 1 || !f->keyed) write_columns(f, x, rows, out);
+  else write_lists(f, x, rows, out);
 }

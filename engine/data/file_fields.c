@@ -152,13 +152,19 @@ capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, ch
   return CAPL_FAIL(CAPL_EIO, "%s: the path of its mask is too long", s->title);
 }
 
-static capl_status decode_mask(const char *path, const char *image, capl_image *mask)
+capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[MASK_PATH_ROOM],
+                                   encoded_bytes *bytes)
 {
   file_bytes file;
-  CAPL_TRY(read_beside(path, image, "mask", &file));
-  capl_status status = capl_png_decode_indices(file.at, file.size, path, mask);
-  free(file.at);
-  return status;
+  if (s->mask_title) {
+    snprintf(title, MASK_PATH_ROOM, "%s", s->mask_title);
+    *bytes = s->mask;
+    return CAPL_OK;
+  }
+  CAPL_TRY(file_fields_mask_path(f, s, title));
+  CAPL_TRY(read_beside(title, s->title, "mask", &file));
+  *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
+  return CAPL_OK;
 }
 
 static capl_status wrong_size(const file_sample *s, const char *path, const capl_image *mask)
@@ -194,8 +200,11 @@ static capl_status classify(const file_fields *f, const char *path, capl_image *
 capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, capl_image *scratch)
 {
   char path[MASK_PATH_ROOM];
-  CAPL_TRY(file_fields_mask_path(f, s, path));
-  CAPL_TRY(decode_mask(path, s->title, scratch));
+  encoded_bytes bytes;
+  CAPL_TRY(file_fields_mask_bytes(f, s, path, &bytes));
+  capl_status status = capl_png_decode_indices(bytes.at, bytes.size, path, scratch);
+  free(bytes.owned);
+  CAPL_TRY(status);
   if (scratch->width != s->width || scratch->height != s->height) return wrong_size(s, path, scratch);
   return classify(f, path, scratch);
 }
@@ -291,4 +300,37 @@ uint64_t file_fields_hash(const file_fields *f, uint64_t h)
     h = hash64_bytes(h, n->end, n->samples * sizeof *n->end);
   }
   return h;
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+/* The column k of all fields, one after another; NULL past the last. */
+static const char *column_of(const file_fields *f, int k)
+{
+  for (int i = 0; i < f->n_numbers; k -= f->numbers[i++].of.n_columns)
+    if (k < f->numbers[i].of.n_columns) return f->numbers[i].of.column[k];
+  return NULL;
+}
+
+/* An object has each key once. */
+static capl_status check_keys(const file_fields *f)
+{
+  for (int i = 0; column_of(f, i); i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(column_of(f, i), column_of(f, k)) == 0)
+        return CAPL_FAIL(CAPL_EVALUE, "%s is a column or key of two numbers; a database needs one for each",
+                         column_of(f, i));
+  return CAPL_OK;
+}
+
+capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *out)
+{
+  CAPL_TRY(check_keys(f));
+  fputc('{', out);
+  for (int k = 0; k < f->n_numbers; k++) {
+    if (k) fputs(", ", out);
+    field_numbers_write(&f->numbers[k], i, out);
+  }
+  fputc('}', out);
+  return CAPL_OK;
 }

@@ -23,11 +23,13 @@ typedef struct {
   const char *title, *name; /* "set/b/a.png", "b/a.png" */
   const char *root;         /* folder that paths of a list's masks begin at, with a slash at the end, or "" */
   int width, height;        /* px of the image's file */
+  const char *mask_title;   /* where the set holds masks itself, else NULL: "set: mask-000000003", and its bytes */
+  encoded_bytes mask;
 } file_sample;
 
 /* where: folder or list, for messages. EVALUE: wrong classes or columns, too many fields; ENOMEM. fini is due. */
 CAPL_API capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const char *where);
-void file_fields_fini(file_fields *f);
+CAPL_API void file_fields_fini(file_fields *f);
 bool file_fields_has_mask(const file_fields *f);
 /* Whether a file is called as masks are that lie among the images. */
 bool file_fields_is_mask(const file_fields *f, const char *name);
@@ -42,10 +44,16 @@ capl_status file_fields_settle(const file_fields *f, capl_source *source, const 
 capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_image *scratch, const capl_sample *to);
 /* The mask as its file has it, as classes, in scratch. Errors as file_fields_read. */
 capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, capl_image *scratch);
+/* Its file as it is, and what messages call it; bytes->owned: free(). EIO. */
+enum { MASK_PATH_ROOM = 4096 };
+capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[MASK_PATH_ROOM],
+                                   encoded_bytes *bytes);
+/* The numbers of sample i as members of a JSON object, which file_fields_begin's columns read back. EVALUE: two fields
+** have a key in common. */
+CAPL_API capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *out);
 /* What samples depend on: mixed into a hash. */
 uint64_t file_fields_hash(const file_fields *f, uint64_t h);
 /* The path of the sample's mask. EIO: it is too long. */
-enum { MASK_PATH_ROOM = 4096 };
 capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[MASK_PATH_ROOM]);
 
 #endif

@@ -231,18 +231,24 @@ static capl_status copy_pixels(const image_set *set, uint32_t i, const capl_imag
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
-static file_sample file_sample_of(const image_set *set, uint32_t i, const char *title, int width, int height)
+/* mask_title: room for the title of a mask that the set holds. */
+static file_sample file_sample_of(const image_set *set, uint32_t i, const char *title, int width, int height,
+                                  char mask_title[TITLE_ROOM])
 {
-  return (file_sample){.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
-                       .root = set->root ? set->root : "", .width = width, .height = height};
+  file_sample s = {.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
+                   .root = set->root ? set->root : "", .width = width, .height = height};
+  if (!set->kind->mask) return s;
+  s.mask_title = mask_title;
+  set->kind->mask(set, i, mask_title, TITLE_ROOM, &s.mask);
+  return s;
 }
 
 /* Once the image is decoded; scratch holds it before, and a mask after. */
 static capl_status read_fields(const image_set *set, uint32_t i, capl_image *scratch, const capl_sample *to)
 {
-  char title[TITLE_ROOM];
+  char title[TITLE_ROOM], mask_title[TITLE_ROOM];
   set->kind->title(set, i, title, sizeof title);
-  file_sample s = file_sample_of(set, i, title, scratch->width, scratch->height);
+  file_sample s = file_sample_of(set, i, title, scratch->width, scratch->height, mask_title);
   return file_fields_read(&set->fields, &s, scratch, to) == CAPL_OK ? CAPL_OK : at_place(set, i);
 }
 
@@ -267,7 +273,7 @@ static const image_set *set_of(const capl_source *source, uint32_t *i)
 
 static capl_status read_mask(const image_set *set, uint32_t i, capl_image *mask)
 {
-  char title[TITLE_ROOM];
+  char title[TITLE_ROOM], mask_title[TITLE_ROOM];
   encoded_bytes bytes;
   capl_image_info info;
   set->kind->title(set, i, title, sizeof title);
@@ -275,7 +281,7 @@ static capl_status read_mask(const image_set *set, uint32_t i, capl_image *mask)
   capl_status status = capl_image_probe(bytes.at, bytes.size, title, &info);
   free(bytes.owned);
   if (status != CAPL_OK) return at_place(set, i);
-  file_sample s = file_sample_of(set, i, title, info.width, info.height);
+  file_sample s = file_sample_of(set, i, title, info.width, info.height, mask_title);
   return file_fields_read_mask(&set->fields, &s, mask) == CAPL_OK ? CAPL_OK : at_place(set, i);
 }
 
@@ -299,6 +305,39 @@ const float *capl_source_numbers(const capl_source *source, int field, uint32_t 
   if (k < 0 || k >= set->fields.n_numbers) return NULL;
   *width = set->fields.numbers[k].width;
   return field_numbers_of(&set->fields.numbers[k], i, rows);
+}
+
+/* ---- as files hold them, for a database ------------------------------------------------------ */
+
+static capl_status mask_bytes(const image_set *set, uint32_t i, encoded_bytes *mask)
+{
+  char title[TITLE_ROOM], mask_title[TITLE_ROOM], path[MASK_PATH_ROOM];
+  if (!file_fields_has_mask(&set->fields)) return CAPL_OK;
+  set->kind->title(set, i, title, sizeof title);
+  file_sample s = file_sample_of(set, i, title, 0, 0, mask_title);
+  return file_fields_mask_bytes(&set->fields, &s, path, mask) == CAPL_OK ? CAPL_OK : at_place(set, i);
+}
+
+static capl_status numbers_text(const image_set *set, uint32_t i, char **json)
+{
+  size_t size;
+  if (!set->fields.n_numbers) return CAPL_OK;
+  FILE *out = open_memstream(json, &size);
+  if (!out) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for its numbers", set->where);
+  capl_status status = file_fields_write(&set->fields, i, out);
+  if (fclose(out) != 0 && status == CAPL_OK)
+    status = CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for its numbers", set->where);
+  return status;
+}
+
+capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask, char **json)
+{
+  const image_set *set = set_of(source, &i);
+  *mask = (encoded_bytes){0};
+  *json = NULL;
+  if (!set) return CAPL_OK;
+  CAPL_TRY(mask_bytes(set, i, mask));
+  return numbers_text(set, i, json);
 }
 
 /* ---- what samples depend on, for a cache ----------------------------------------------------- */
@@ -327,8 +366,8 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
   for (uint32_t i = 0; i < source->count; i++) {
     set->kind->title(set, i, path, sizeof path);
     *content = mix_file(*content, path);
-    if (!file_fields_has_mask(&set->fields)) continue;
-    file_sample s = file_sample_of(set, i, path, 0, 0);
+    if (!file_fields_has_mask(&set->fields) || set->kind->mask) continue;
+    file_sample s = file_sample_of(set, i, path, 0, 0, NULL);
     char mask[MASK_PATH_ROOM];
     CAPL_TRY(file_fields_mask_path(&set->fields, &s, mask));
     *content = mix_file(*content, mask);

@@ -1,4 +1,5 @@
 /* lmdb.c -- a source made of an LMDB database in the text-recognition convention: num-samples, image-%09d, label-%09d.
+** Beside these it may have mask-%09d, a PNG, and fields-%09d, a JSON object of numbers.
 **
 ** The database is read once, by the program capl-lmdb, whose death is an error like any other (lmdb_reader.c). What it
 ** says is kept: records are later found in our own memory, by our own offsets.
@@ -157,7 +158,7 @@ capl_status lmdb_receive(lmdb_stream *s, int silence_ms, bool (*stop)(void))
 typedef struct {
   image_set set;
   byte_store bytes;
-  uint64_t *at; /* record i is bytes at[i] .. at[i + 1] */
+  uint64_t *at; /* as lmdb_stream has them */
 } lmdb_source;
 
 static void lmdb_title(const image_set *set, uint32_t i, char *out, size_t room)
@@ -168,9 +169,18 @@ static void lmdb_title(const image_set *set, uint32_t i, char *out, size_t room)
 static capl_status lmdb_encoded(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes)
 {
   const lmdb_source *s = (const lmdb_source *)set;
+  const uint64_t *at = s->at + 2 * (size_t)i;
   (void)title;
-  *bytes = (encoded_bytes){.at = s->bytes.at + s->at[i], .size = s->at[i + 1] - s->at[i]};
+  *bytes = (encoded_bytes){.at = s->bytes.at + at[0], .size = at[1] - at[0]};
   return CAPL_OK;
+}
+
+static void lmdb_mask(const image_set *set, uint32_t i, char *title, size_t room, encoded_bytes *bytes)
+{
+  const lmdb_source *s = (const lmdb_source *)set;
+  const uint64_t *at = s->at + 2 * (size_t)i + 1;
+  snprintf(title, room, "%s: mask-%09u", set->where, i + 1);
+  *bytes = (encoded_bytes){.at = s->bytes.at + at[0], .size = at[1] - at[0]};
 }
 
 static void lmdb_fini(image_set *set)
@@ -192,13 +202,14 @@ static capl_status name_records(image_set *set, uint32_t count)
 
 static capl_status open_database(lmdb_source *s, const capl_lmdb_options *options)
 {
-  lmdb_stream stream = {.where = s->set.where};
+  lmdb_stream stream = {.where = s->set.where, .wanted = &s->set.fields};
   stream.bytes.limit = options->memory;
   capl_status status = lmdb_receive(&stream, SILENCE_MS, options->stop);
   if (status == CAPL_OK) status = byte_store_seal(&stream.bytes);
   s->bytes = stream.bytes; /* all that has arrived is the source's now */
   s->at = stream.at;
   s->set.label = stream.label;
+  free(stream.json);
   if (status == CAPL_OK) status = name_records(&s->set, stream.count);
   return status == CAPL_OK ? image_set_settle(&s->set) : status;
 }
@@ -206,12 +217,11 @@ static capl_status open_database(lmdb_source *s, const capl_lmdb_options *option
 capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *options, capl_source **source)
 {
   static const image_set_kind kind = {
-    .ops = IMAGE_SET_OPS, .opener = "data.lmdb", .title = lmdb_title, .encoded = lmdb_encoded, .fini = lmdb_fini};
+    .ops = IMAGE_SET_OPS, .opener = "data.lmdb", .title = lmdb_title, .encoded = lmdb_encoded, .mask = lmdb_mask,
+    .fini = lmdb_fini};
   static const capl_lmdb_options defaults;
   image_set *set;
   if (!options) options = &defaults;
-  if (options->images.fields.n_numbers || options->images.fields.mask.ending || options->images.fields.mask.column)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: a database holds images and labels alone, no masks or numbers", path);
   CAPL_TRY(image_set_new(&kind, sizeof(lmdb_source), path, &options->images, &set));
   capl_status status = open_database((lmdb_source *)set, options);
   if (status == CAPL_OK) *source = &set->base;

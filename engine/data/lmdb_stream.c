@@ -3,6 +3,7 @@
 */
 #include "data/lmdb_stream.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,9 @@ void lmdb_stream_fini(lmdb_stream *s)
   byte_store_fini(&s->bytes);
   texts_fini(&s->label);
   free(s->at);
+  free(s->json);
   s->at = NULL;
+  s->json = NULL;
 }
 
 /* The child's own fault, or that of whoever speaks in its place. */
@@ -31,10 +34,10 @@ static capl_status bad_record(const lmdb_stream *s, const char *what)
 
 static capl_status reserve(lmdb_stream *s)
 {
-  if (s->count + 1 < s->places) return CAPL_OK;
+  if (2 * s->count + 2 < s->places) return CAPL_OK;
   uint32_t places = s->places + s->places / 2 + 256;
   uint64_t *grown = realloc(s->at, places * sizeof *grown);
-  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u records", s->where, places);
+  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u records", s->where, places / 2);
   if (!s->at) grown[0] = 0;
   s->at = grown;
   s->places = places;
@@ -52,6 +55,34 @@ static capl_status begin_count(lmdb_stream *s)
   return CAPL_OK;
 }
 
+static bool wants_mask(const lmdb_stream *s) { return s->wanted && file_fields_has_mask(s->wanted); }
+static bool wants_numbers(const lmdb_stream *s) { return s->wanted && s->wanted->n_numbers > 0; }
+
+static capl_status no_part(const lmdb_stream *s, const char *part, const char *option)
+{
+  CAPL_FAIL(CAPL_EFORMAT, "%s: record %u: there is no %s-%09u", s->where, s->frame.number, part, s->frame.number);
+  capl_error_hint("%s needs one for each record; 'capl data pack' with the options of the files writes them", option);
+  return CAPL_EFORMAT;
+}
+
+/* Mask and fields. */
+static capl_status begin_parts(lmdb_stream *s)
+{
+  const lmdb_frame *f = &s->frame;
+  if (f->mask > LMDB_IMAGE_MAX) return bad_record(s, "the mask has more than 64 MiB");
+  if (f->fields > LMDB_FIELDS_MAX) return bad_record(s, "the fields have more than 1 MiB");
+  if (wants_mask(s) && !f->mask) return no_part(s, "mask", "mask");
+  if (wants_numbers(s) && !f->fields) return no_part(s, "fields", s->wanted->numbers[0].of.name);
+  s->mask_left = f->mask;
+  s->fields_left = f->fields;
+  s->json_length = 0;
+  if (!wants_numbers(s)) return CAPL_OK;
+  char *json = realloc(s->json, f->fields);
+  if (!json) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for record %u", s->where, f->number);
+  s->json = json;
+  return CAPL_OK;
+}
+
 static capl_status begin_record(lmdb_stream *s)
 {
   const lmdb_frame *f = &s->frame;
@@ -66,7 +97,7 @@ static capl_status begin_record(lmdb_stream *s)
   CAPL_TRY(reserve(s));
   s->image_left = f->image;
   s->label_left = labelled ? f->label : 0;
-  return CAPL_OK;
+  return begin_parts(s);
 }
 
 static capl_status begin_frame(lmdb_stream *s)
@@ -93,13 +124,27 @@ static capl_status check_label(const lmdb_stream *s)
   return capl_text_is_utf8(s->text) ? CAPL_OK : bad_record(s, "the label is no UTF-8");
 }
 
+static capl_status add_numbers(lmdb_stream *s)
+{
+  char where[4200];
+  JSON_OWNED *object = NULL;
+  if (!wants_numbers(s)) return CAPL_OK;
+  snprintf(where, sizeof where, "%s: fields-%09u", s->where, s->frame.number);
+  CAPL_TRY(json_read(&(json_rules){.name = where}, s->json, s->json_length, &object));
+  for (int k = 0; k < s->wanted->n_numbers; k++)
+    CAPL_TRY(field_numbers_add_object(&s->wanted->numbers[k], where, object));
+  return CAPL_OK;
+}
+
 static capl_status end_record(lmdb_stream *s)
 {
   bool labelled = s->frame.label != LMDB_NO_LABEL;
   if (labelled) CAPL_TRY(check_label(s));
   CAPL_TRY(texts_add(&s->label, labelled ? s->text : NULL));
-  s->at[++s->count] = s->bytes.size;
-  return CAPL_OK;
+  uint64_t *at = s->at + 2 * s->count++;
+  at[1] = at[0] + s->frame.image;
+  at[2] = s->bytes.size;
+  return add_numbers(s);
 }
 
 static capl_status end_frame(lmdb_stream *s)
@@ -133,11 +178,28 @@ static capl_status take(lmdb_stream *s, const uint8_t *bytes, size_t size, size_
     s->image_left -= (uint32_t)*taken;
     return byte_store_append(&s->bytes, bytes, *taken);
   }
-  *taken = least(size, s->label_left);
-  memcpy(s->text + s->text_length, bytes, *taken);
-  s->text_length += (uint32_t)*taken;
-  s->label_left -= (uint32_t)*taken;
+  if (s->label_left) {
+    *taken = least(size, s->label_left);
+    memcpy(s->text + s->text_length, bytes, *taken);
+    s->text_length += (uint32_t)*taken;
+    s->label_left -= (uint32_t)*taken;
+    return CAPL_OK;
+  }
+  if (s->mask_left) {
+    *taken = least(size, s->mask_left);
+    s->mask_left -= (uint32_t)*taken;
+    return wants_mask(s) ? byte_store_append(&s->bytes, bytes, *taken) : CAPL_OK;
+  }
+  *taken = least(size, s->fields_left);
+  if (wants_numbers(s)) memcpy(s->json + s->json_length, bytes, *taken);
+  s->json_length += (uint32_t)*taken;
+  s->fields_left -= (uint32_t)*taken;
   return CAPL_OK;
+}
+
+static bool is_whole(const lmdb_stream *s)
+{
+  return s->have == sizeof s->frame && !s->image_left && !s->label_left && !s->mask_left && !s->fields_left;
 }
 
 capl_status lmdb_stream_feed(lmdb_stream *s, const void *bytes, size_t size)
@@ -148,7 +210,7 @@ capl_status lmdb_stream_feed(lmdb_stream *s, const void *bytes, size_t size)
     CAPL_TRY(take(s, p, size, &taken));
     p += taken;
     size -= taken;
-    if (s->have < sizeof s->frame || s->image_left || s->label_left) continue;
+    if (!is_whole(s)) continue;
     CAPL_TRY(end_frame(s));
     s->have = 0;
   }

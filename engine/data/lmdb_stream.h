@@ -10,35 +10,38 @@
 #include <stdbool.h>
 
 #include "data/byte_store.h"
+#include "data/file_fields.h"
 #include "data/texts.h"
 
 enum {
   LMDB_COUNT = 0x314e5443,  /* number records follow */
-  LMDB_RECORD = 0x31434552, /* number from 1; image bytes, then label bytes follow */
+  LMDB_RECORD = 0x31434552, /* number from 1; bytes of image, label, mask and fields follow, in this order */
   LMDB_ERROR = 0x31525245,  /* label bytes of text follow, and nothing else */
   LMDB_END = 0x31444e45,    /* number as in the count */
 };
-enum { LMDB_IMAGE_MAX = 64 << 20, LMDB_LABEL_MAX = 4095, LMDB_COUNT_MAX = 999999999 };
+enum { LMDB_IMAGE_MAX = 64 << 20, LMDB_LABEL_MAX = 4095, LMDB_FIELDS_MAX = 1 << 20, LMDB_COUNT_MAX = 999999999 };
 static const uint32_t LMDB_NO_LABEL = 0xffffffff;
 
 /* Before each part, in this machine's byte order. */
 typedef struct {
-  uint32_t kind, number, image, label; /* bytes of image and label */
+  uint32_t kind, number, image, label, mask, fields; /* bytes of each part; a mask, fields of 0 = there is none */
 } lmdb_frame;
 
 typedef struct {
   const char *where; /* the database, for messages; borrowed */
   byte_store bytes;
-  uint64_t *at; /* record i is bytes at[i] .. at[i + 1] */
+  uint64_t *at; /* image i is bytes at[2 i] .. at[2 i + 1], its mask those up to at[2 i + 2] */
   texts label;
+  file_fields *wanted; /* gets the numbers; has a mask: masks are kept. NULL = neither; borrowed */
   uint32_t count, places; /* records complete; room in at */
   uint32_t promised;
   bool counted, ended;
   /* the part that is arriving */
   lmdb_frame frame;
-  uint32_t have, image_left, label_left; /* bytes of the frame; still to come */
+  uint32_t have, image_left, label_left, mask_left, fields_left; /* bytes of the frame; still to come */
   char text[LMDB_LABEL_MAX + 1];
-  uint32_t text_length;
+  uint32_t text_length, json_length;
+  char *json; /* fields of the record */
 } lmdb_stream; /* start from {.where = …} */
 
 CAPL_API void lmdb_stream_fini(lmdb_stream *s);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "data/image_set.h"
 #include "data/lmdb_stream.h"
 #include "data/source.h"
 #include "sandbox/policy.h"
@@ -29,7 +30,8 @@ struct capl_lmdb_writer {
   MDB_dbi records;
   size_t room, used, in_txn; /* bytes: of the map, at the last commit, written since (at most) */
   uint32_t count;
-  bool made, labelled, committed; /* the temporary folder is ours; records have texts; dir is in place */
+  bool made, committed; /* the temporary folder is ours; dir is in place */
+  bool has[3];          /* records have texts, masks, fields */
 };
 
 static capl_status failed(const capl_lmdb_writer *w, int status)
@@ -76,7 +78,7 @@ static capl_status grow(capl_lmdb_writer *w, size_t wanted)
 /* Room for a record of so many bytes: what it may take at most, with the pages of the tree that are copied for it. */
 static capl_status reserve(capl_lmdb_writer *w, size_t bytes)
 {
-  size_t cost = bytes + 16 * PAGE, spare = COMMIT_BYTES + LMDB_IMAGE_MAX;
+  size_t cost = bytes + 16 * PAGE, spare = COMMIT_BYTES + 2 * LMDB_IMAGE_MAX;
   if (w->in_txn + cost > COMMIT_BYTES && w->in_txn > 0) {
     CAPL_TRY(end(w));
     CAPL_TRY(grow(w, 2 * spare));
@@ -148,30 +150,53 @@ capl_status capl_lmdb_create(const char *dir, capl_lmdb_writer **writer)
   return status;
 }
 
-static capl_status check_record(const capl_lmdb_writer *w, size_t size, const char *text)
+static size_t bytes_of(const char *text) { return text ? strlen(text) : 0; }
+
+/* All records have a part, or none. */
+static capl_status check_all_have(const capl_lmdb_writer *w, int part, const char *what, bool there)
+{
+  if (w->count == 0 || w->has[part] == there) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%s: record %u has %s%s, the records before it have %s", w->dir, w->count + 1,
+                   there ? "a " : "no ", what, there ? "none" : "one");
+}
+
+static capl_status check_record(const capl_lmdb_writer *w, const capl_lmdb_record *r)
 {
   unsigned number = w->count + 1;
-  if (size < 1 || size > LMDB_IMAGE_MAX)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: an image has 1 byte to 64 MiB, not %zu bytes", w->dir, number, size);
-  if (text && strlen(text) > LMDB_LABEL_MAX)
+  if (r->image_bytes < 1 || r->image_bytes > LMDB_IMAGE_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: an image has 1 byte to 64 MiB, not %zu bytes", w->dir, number,
+                     r->image_bytes);
+  if (bytes_of(r->text) > LMDB_LABEL_MAX)
     return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: the label is longer than %d bytes", w->dir, number, LMDB_LABEL_MAX);
-  if (w->count > 0 && w->labelled != (text != NULL))
-    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u has %s label, the records before it have %s", w->dir, number,
-                     text ? "a" : "no", text ? "none" : "one");
+  if (r->mask && (r->mask_bytes < 1 || r->mask_bytes > LMDB_IMAGE_MAX))
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: a mask has 1 byte to 64 MiB, not %zu bytes", w->dir, number,
+                     r->mask_bytes);
+  if (bytes_of(r->fields) > LMDB_FIELDS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: its numbers have more than 1 MiB", w->dir, number);
+  CAPL_TRY(check_all_have(w, 0, "label", r->text));
+  CAPL_TRY(check_all_have(w, 1, "mask", r->mask));
+  CAPL_TRY(check_all_have(w, 2, "JSON object of numbers", r->fields));
   if (w->count >= LMDB_COUNT_MAX) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d records", w->dir, LMDB_COUNT_MAX);
+  return CAPL_OK;
+}
+
+capl_status capl_lmdb_append_record(capl_lmdb_writer *w, const capl_lmdb_record *r)
+{
+  if (!w->txn) return CAPL_FAIL(CAPL_ESTATE, "%s: is written already, or could not be", w->dir);
+  CAPL_TRY(check_record(w, r));
+  CAPL_TRY(reserve(w, r->image_bytes + bytes_of(r->text) + r->mask_bytes + bytes_of(r->fields)));
+  CAPL_TRY(put_numbered(w, "image", r->image, r->image_bytes));
+  if (r->text) CAPL_TRY(put_numbered(w, "label", r->text, strlen(r->text)));
+  if (r->mask) CAPL_TRY(put_numbered(w, "mask", r->mask, r->mask_bytes));
+  if (r->fields) CAPL_TRY(put_numbered(w, "fields", r->fields, strlen(r->fields)));
+  w->has[0] = r->text, w->has[1] = r->mask, w->has[2] = r->fields;
+  w->count++;
   return CAPL_OK;
 }
 
 capl_status capl_lmdb_append(capl_lmdb_writer *w, const void *image, size_t size, const char *text)
 {
-  if (!w->txn) return CAPL_FAIL(CAPL_ESTATE, "%s: is written already, or could not be", w->dir);
-  CAPL_TRY(check_record(w, size, text));
-  CAPL_TRY(reserve(w, size + (text ? strlen(text) : 0)));
-  CAPL_TRY(put_numbered(w, "image", image, size));
-  if (text) CAPL_TRY(put_numbered(w, "label", text, strlen(text)));
-  w->labelled = text != NULL;
-  w->count++;
-  return CAPL_OK;
+  return capl_lmdb_append_record(w, &(capl_lmdb_record){.image = image, .image_bytes = size, .text = text});
 }
 
 /* The new name outlives a power cut. */
@@ -227,13 +252,19 @@ void capl_lmdb_free(capl_lmdb_writer *w)
 
 static capl_status pack_one(capl_source *source, uint32_t i, capl_lmdb_writer *w)
 {
-  encoded_bytes bytes;
+  encoded_bytes bytes, mask = {0};
   capl_image_info info;
-  char title[PATH_ROOM];
+  char title[PATH_ROOM], *fields = NULL;
   CAPL_TRY(capl_source_encoded(source, i, &bytes));
   capl_status status = capl_image_probe(bytes.at, bytes.size, capl_source_title(source, i, title, sizeof title), &info);
-  if (status == CAPL_OK) status = capl_lmdb_append(w, bytes.at, bytes.size, capl_source_text(source, i));
+  if (status == CAPL_OK) status = image_set_parts(source, i, &mask, &fields);
+  if (status == CAPL_OK)
+    status = capl_lmdb_append_record(w, &(capl_lmdb_record){
+      .image = bytes.at, .image_bytes = bytes.size, .text = capl_source_text(source, i), .mask = mask.at,
+      .mask_bytes = mask.size, .fields = fields});
   free(bytes.owned);
+  free(mask.owned);
+  free(fields);
   return status;
 }
 

@@ -38,18 +38,18 @@
 /* ---- speaking -------------------------------------------------------------------------------- */
 
 /* All parts in one go where the pipe takes them. Ends the program when nobody listens any more. */
-static bool say(const lmdb_frame *frame, const void *image, const void *label)
+enum { PARTS = 4 }; /* image, label, mask, fields */
+static bool say(const lmdb_frame *frame, const MDB_val value[PARTS])
 {
-  struct iovec part[3] = {{(void *)frame, sizeof *frame},
-                          {(void *)image, image ? frame->image : 0},
-                          {(void *)label, label ? frame->label : 0}};
-  for (int first = 0; first < 3;) {
-    ssize_t n = writev(STDOUT_FILENO, part + first, 3 - first);
+  struct iovec part[1 + PARTS] = {{(void *)frame, sizeof *frame}};
+  for (int k = 0; k < PARTS; k++) part[1 + k] = (struct iovec){value[k].mv_data, value[k].mv_size};
+  for (int first = 0; first <= PARTS;) {
+    ssize_t n = writev(STDOUT_FILENO, part + first, 1 + PARTS - first);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EFAULT) return false; /* the value lies outside the file */
     if (n < 0) _exit(2);
-    for (; first < 3 && (size_t)n >= part[first].iov_len; first++) n -= (ssize_t)part[first].iov_len;
-    if (first < 3) {
+    for (; first <= PARTS && (size_t)n >= part[first].iov_len; first++) n -= (ssize_t)part[first].iov_len;
+    if (first <= PARTS) {
       part[first].iov_base = (char *)part[first].iov_base + n;
       part[first].iov_len -= (size_t)n;
     }
@@ -70,7 +70,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static void fail(const char *fmt
   if (bytes_there < bytes_wanted && used < 900)
     snprintf(text + used, sizeof text - (size_t)used, "; the file is cut short: it has %llu bytes of %llu", bytes_there,
              bytes_wanted);
-  say(&(lmdb_frame){.kind = LMDB_ERROR, .label = (uint32_t)strlen(text)}, NULL, text);
+  uint32_t length = (uint32_t)strlen(text);
+  say(&(lmdb_frame){.kind = LMDB_ERROR, .label = length}, (MDB_val[PARTS]){{0}, {length, text}});
   _exit(1);
 }
 
@@ -218,16 +219,24 @@ static uint32_t get_count(MDB_txn *txn, MDB_dbi records)
 
 static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t count)
 {
-  MDB_val image, label;
-  if (!get_numbered(txn, records, "image", number, &image))
-    fail("image-%09u is missing; num-samples says %u", number, count);
-  bool labelled = get_numbered(txn, records, "label", number, &label);
-  if (image.mv_size > LMDB_IMAGE_MAX)
-    fail("record %u: the image has %zu bytes, more than 64 MiB", number, image.mv_size);
-  if (labelled && label.mv_size > LMDB_LABEL_MAX)
-    fail("record %u: the label is longer than %d bytes", number, LMDB_LABEL_MAX);
-  lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)image.mv_size, labelled ? (uint32_t)label.mv_size : LMDB_NO_LABEL};
-  if (!say(&frame, image.mv_data, labelled ? label.mv_data : NULL)) _exit(3);
+  static const struct {
+    const char *name;
+    size_t most; /* bytes */
+  } parts[PARTS] = {{"image", LMDB_IMAGE_MAX}, {"label", LMDB_LABEL_MAX}, {"mask", LMDB_IMAGE_MAX},
+                    {"fields", LMDB_FIELDS_MAX}};
+  MDB_val value[PARTS] = {{0}};
+  bool there[PARTS];
+  for (int k = 0; k < PARTS; k++) {
+    there[k] = get_numbered(txn, records, parts[k].name, number, &value[k]);
+    if (!there[k]) value[k] = (MDB_val){0};
+    if (value[k].mv_size > parts[k].most)
+      fail("%s-%09u has %zu bytes; at most %zu are read", parts[k].name, number, value[k].mv_size, parts[k].most);
+  }
+  if (!there[0]) fail("image-%09u is missing; num-samples says %u", number, count);
+  lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)value[0].mv_size,
+                      there[1] ? (uint32_t)value[1].mv_size : LMDB_NO_LABEL, (uint32_t)value[2].mv_size,
+                      (uint32_t)value[3].mv_size};
+  if (!say(&frame, value)) _exit(3);
 }
 
 int main(int argc, char **argv)
@@ -243,11 +252,11 @@ int main(int argc, char **argv)
   MDB_dbi records;
   MDB_txn *txn = open_database(argv[1], &st, (uint64_t)data.st_size, &records);
   uint32_t count = get_count(txn, records);
-  MDB_val more;
-  say(&(lmdb_frame){.kind = LMDB_COUNT, .number = count}, NULL, NULL);
+  MDB_val more, nothing[PARTS] = {{0}};
+  say(&(lmdb_frame){.kind = LMDB_COUNT, .number = count}, nothing);
   for (uint32_t i = 1; i <= count; i++) send_record(txn, records, i, count);
   if (count < LMDB_COUNT_MAX && get_numbered(txn, records, "image", count + 1, &more))
     fail("num-samples says %u, but there is image-%09u", count, count + 1);
-  say(&(lmdb_frame){.kind = LMDB_END, .number = count}, NULL, NULL);
+  say(&(lmdb_frame){.kind = LMDB_END, .number = count}, nothing);
   _exit(0); /* the system takes the memory back */
 }

@@ -71,7 +71,7 @@ typedef struct {
   int length_min;      /* labels have length_min..T characters, the rest is -1; 0 = T, or 1 if variable */
   bool variable;       /* labels may be shorter than T */
   capl_folding folding; /* of labels, before anybody looks at them */
-  capl_file_fields fields; /* of folders and lists */
+  capl_file_fields fields;
 } capl_folder_options;
 
 /* All *.png, *.jpg and *.jpeg below dir (any case, any depth), sorted bytewise by path. Labels are set by the caller,
@@ -114,8 +114,9 @@ typedef struct {
 } capl_lmdb_options;
 
 /* The records of an LMDB database in the convention of text recognition: num-samples, and for each i from 1 on
-** image-%09d, a PNG or JPEG file, and label-%09d. path: the database's folder, or its file. All of it is read here, by
-** a process of its own, for liblmdb does not survive every file.
+** image-%09d, a PNG or JPEG file, and label-%09d; for fields mask-%09d, a PNG (any ending or column of masks stands for
+** it), and fields-%09d, a JSON object with the keys of numbers. path: the database's folder, or its file. All of it is
+** read here, by a process of its own, for liblmdb does not survive every file.
 ** EIO if it cannot be read; EFORMAT for another kind of file, a damaged one (naming the record), a missing record, a
 ** wrong num-samples; EVALUE if it is empty; EUNSUPPORTED if the program capl-lmdb is missing. */
 CAPL_API capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *options, capl_source **source);
@@ -127,12 +128,22 @@ CAPL_API capl_status capl_lmdb_create(const char *dir, capl_lmdb_writer **writer
 /* The next record: an encoded image and its text (NULL = none). EIO (disk full), EVALUE for an image that is empty or
 ** above 64 MiB, a text above 4095 bytes, a text for some records only. */
 CAPL_API capl_status capl_lmdb_append(capl_lmdb_writer *writer, const void *image, size_t size, const char *text);
+typedef struct {
+  const void *image; /* an encoded image */
+  size_t image_bytes;
+  const char *text; /* its label; NULL = none */
+  const void *mask; /* a PNG of classes; NULL = none */
+  size_t mask_bytes;
+  const char *fields; /* a JSON object of numbers; NULL = none */
+} capl_lmdb_record;
+/* The same with a mask and numbers. EVALUE also for a part that some records only have. */
+CAPL_API capl_status capl_lmdb_append_record(capl_lmdb_writer *writer, const capl_lmdb_record *record);
 /* Puts everything on disk and dir in its place. EIO; EVALUE if no record was written. */
 CAPL_API capl_status capl_lmdb_commit(capl_lmdb_writer *writer);
 /* What is not committed is removed. NULL is fine. */
 CAPL_API void capl_lmdb_free(capl_lmdb_writer *writer);
-/* All samples of a source of files as they are, with their texts. Errors also as capl_image_probe. stop: may be
-** NULL. */
+/* All samples of a source of files as they are, with their texts, masks and numbers: the same options open it. Errors
+** also as capl_image_probe. stop: may be NULL. */
 CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (*stop)(void));
 
 /* The samples id[0..count) of parent, in that order; holds a reference to it. Labels set here are set there.

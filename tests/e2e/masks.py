@@ -57,6 +57,13 @@ def is_looked_at():
     check(status == 0 and "nothing found" in out, "data check", out + err)
     status, out, err = capl("data", "check", "set", "--mask=_mask.png", "--label=none")
     check(status == 1 and "masks that cannot be used: 1" in out and "set/07_mask.png" in out, "a mask that is none", out + err)
+    status, out, err = capl("data", "pack", "sound", "--mask=_mask.png", "--out=packed")
+    check(status == 0 and out.startswith("packed: 24 images with mask in"), "data pack", out + err)
+    same = [capl("data", "stat", name, "--mask=_mask.png")[1].split("\n")[-2] for name in ("sound", "packed")]
+    check(same[0] == same[1] and "24 masks" in same[0], "a database with masks", str(same))
+    status, out, err = capl("data", "pack", "set", "--mask=_mask.png", "--label=none", "--out=bad")
+    check(status == 1 and "set: 1 masks that cannot be used; the first: set/07_mask.png" in err and not os.path.exists("bad"),
+          "what cannot be used is not packed", out + err)
     with open("list.csv", "w", encoding="utf-8") as file:
         file.write("path,x,y,n,m\nsound/00.png,1,1,1,7\nsound/01.png,65,1,3,7\n")
     fields = ("--points=x y", "--numbers=n,m")

@@ -1,6 +1,7 @@
 /* lmdb_stream.c -- fuzz target: any bytes as what the reader of LMDB files says, in pieces of any size.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include "fields.h"
 #include "fuzz.h"
 
 #include "base/text.h"
@@ -10,7 +11,8 @@
 static void check_records(const lmdb_stream *s)
 {
   for (uint32_t i = 0; i < s->count; i++) {
-    FUZZ_CHECK(s->at[i] < s->at[i + 1] && s->at[i + 1] <= s->bytes.size);
+    const uint64_t *at = s->at + 2 * i;
+    FUZZ_CHECK(at[0] < at[1] && at[1] <= at[2] && at[2] <= s->bytes.size && (s->wanted || at[1] == at[2]));
     for (const char *p = texts_get(&s->label, i); p && *p; p += capl_text_char(p)) FUZZ_CHECK(capl_text_char(p) > 0);
   }
 }
@@ -19,7 +21,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   if (size < 1) return 0;
   size_t piece = 1 + data[0] % 64;
+  file_fields fields = {0};
   lmdb_stream s = {.where = "fuzz"};
+  if (data[0] & 0x40) fuzz_fields(s.wanted = &fields);
   s.bytes.limit = data[0] & 0x80 ? 64 : 1 << 20; /* some go through the temporary file */
   capl_status status = CAPL_OK;
   for (size_t at = 1; status == CAPL_OK && at < size; at += piece)
@@ -29,9 +33,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (s.ended && status == CAPL_OK) {
     FUZZ_CHECK(s.count == s.promised && byte_store_seal(&s.bytes) == CAPL_OK);
     uint32_t sum = 0;
-    for (uint64_t i = 0; i < s.at[s.count]; i++) sum += s.bytes.at[i];
+    for (uint64_t i = 0; i < s.at[2 * s.count]; i++) sum += s.bytes.at[i];
     FUZZ_CHECK(sum != 0xffffffff);
   }
+  if (s.ended && status == CAPL_OK && s.wanted) fuzz_check_fields(&fields, s.count);
   lmdb_stream_fini(&s);
+  file_fields_fini(&fields);
   return 0;
 }

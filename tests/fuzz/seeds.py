@@ -155,18 +155,23 @@ def lists():
         put("list", f"csv_{flags}", bytes([3 + flags]) + b'id,path,label\r\n1,"a,""b"".png",AB\r\n')
         put("list", f"auto_{flags}", bytes([flags]) + "\ufeffpath,label\né.png,AB\n".encode())
     put("list", "semicolons", bytes([11]) + b"path;label\na;b\n")
+    fields = b'"mask": "am.png", "p": [[1, 2], [3, 4, 0]], "x": 1, "y": 2, "r": 3, "b": null, "n": [1, 2.5]'
+    put("list", "fields_jsonl", bytes([18]) + b'{"path": "a", ' + fields + b'}\n{"path": "b", ' + fields + b"}\n")
 
 
-def frame(kind, number, image=0, label=0, data=b""):
-    return kind + struct.pack("<III", number, image, label) + data
+def frame(kind, number, image=0, label=0, data=b"", mask=0, fields=0):
+    return kind + struct.pack("<IIIII", number, image, label, mask, fields) + data
 
 
 def streams():
     first, second = frame(b"REC1", 1, 3, 2, b"abcAB"), frame(b"REC1", 2, 1, 1, b"dC")
-    for piece in (b"\x05", b"\x3f", b"\x9f"):
+    numbers = b'{"p": [[1, 2], [3, 4, 0]], "x": 1, "y": null, "r": 2, "b": 3, "n": -1e3}'
+    with_parts = frame(b"REC1", 1, 3, 2, b"abcABmask" + numbers, 4, len(numbers))
+    for piece in (b"\x05", b"\x3f", b"\x9f", b"\x45"):
         at = piece.hex()
         put("lmdb_stream", f"two_{at}", piece + frame(b"CTN1", 2) + first + second + frame(b"END1", 2))
         put("lmdb_stream", f"bare_{at}", piece + frame(b"CTN1", 1) + frame(b"REC1", 1, 3, 0xFFFFFFFF, b"abc") + frame(b"END1", 1))
+        put("lmdb_stream", f"parts_{at}", piece + frame(b"CTN1", 1) + with_parts + frame(b"END1", 1))
         put("lmdb_stream", f"error_{at}", piece + frame(b"CTN1", 2) + first + frame(b"ERR1", 0, 0, 5, b"wrong"))
 
 

@@ -135,9 +135,6 @@ describe("fields in files", function()
         return data.folder(root, {mask = "_m.png", height = 2, widths = {4, 8}}) end)
       write(root .. "/l.csv", "path\na.png\n")
       raises("l.csv:1: no column is called seg; there are: path", function() data.list(root .. "/l.csv", {mask = "seg"}) end)
-      raises("holds images and labels alone", function()
-        os.execute("touch " .. root .. "/x.mdb")
-        return data.open(root .. "/x.mdb", {mask = "_m.png"}) end)
     end)
   end)
 
@@ -149,18 +146,18 @@ describe("fields in files", function()
     raises(root .. "/b.json", data.read_json, root .. "/b.json")
   end)
 
-  describe("generated scenes", function()
-    --- Fails unless files hold what was generated, to the bit.
-    local function assert_same_samples(drawn, files)
-      for id = 0, files:count() - 1 do
-        local pixels, _, fields = drawn.box:read(0, id)
-        local image_read, _, fields_read = files.box:read(0, id)
-        assert.same(pixels:tolist(), image_read:tolist())
-        for name, t in pairs(fields) do assert.same({name, t:tolist()}, {name, fields_read[name]:tolist()}) end
-        for name in pairs(fields_read) do assert(fields[name], name) end
-      end
+  --- Fails unless two sources have equal samples, to the bit.
+  local function assert_same_samples(a, b)
+    for id = 0, b:count() - 1 do
+      local pixels, _, fields = a.box:read(0, id)
+      local pixels_b, _, fields_b = b.box:read(0, id)
+      assert.same(pixels:tolist(), pixels_b:tolist())
+      for name, t in pairs(fields) do assert.same({name, t:tolist()}, {name, fields_b[name]:tolist()}) end
+      for name in pairs(fields_b) do assert(fields[name], name) end
     end
+  end
 
+  describe("generated scenes", function()
     it("read back as they were: masks", function()
       local drawn = data.faces{size = 64, seed = 3}
       data.save_scenes{source = drawn, dir = root .. "/faces", count = 3}
@@ -177,6 +174,76 @@ describe("fields in files", function()
         {points = "points", boxes = "boxes", numbers = {angle = "angle", facts = "facts"}, channels = 3})
       assert.equal(20, files:count())
       assert_same_samples(drawn, files)
+      assert.same(20, data.open(root .. "/slider", {points = "points"}):count()) -- labels.jsonl is found
+    end)
+  end)
+
+  describe("databases", function()
+    --- Packs a set and fails unless the database gives the same samples with the same options.
+    local function packed(path, opts)
+      local files = data.open(path, opts)
+      os.execute("rm -rf '" .. root .. "/db'")
+      files.box:pack(root .. "/db")
+      local database = data.open(root .. "/db", opts)
+      assert.equal(files:count(), database:count())
+      assert_same_samples(files, database)
+      return database
+    end
+
+    it("hold masks with the levels of their files", function()
+      data.save_scenes{source = data.faces{size = 64, seed = 3}, dir = root .. "/faces", count = 3}
+      packed(root .. "/faces", {mask = {file = "_mask.png", classes = data.face_classes}, channels = 3})
+      image "a.png"
+      mask("a_mask.png", {{0, 128, 128, 0}, {255, 0, 0, 7}})
+      os.execute(("rm -r '%s/faces' '%s/masks'"):format(root, root))
+      local database = packed(root, {mask = {file = "_mask.png", classes = {"a", "b", "c", "d"},
+        values = {0, 128, 255, 7}}})
+      assert.same({{{0, 1, 1, 0}, {2, 0, 0, 3}}}, read(database).mask:tolist())
+      assert.same({"a", "b", "c", "d"}, database.mask_classes)
+      assert.same({{{0, 128, 128, 0}, {255, 0, 0, 7}}}, read(data.lmdb(root .. "/db", {mask = true})).mask:tolist())
+      raises("db: mask-000000001: level 128 at x = 1, y = 0 is none of the 3 classes",
+        function() read(data.lmdb(root .. "/db", {mask = {classes = 3}})) end)
+    end)
+
+    it("hold points, boxes and numbers of JSON, those of each key", function()
+      data.save_scenes{source = data.slider{seed = 3}, dir = root .. "/slider", count = 5}
+      local places = {points = "points", boxes = "boxes", channels = 3}
+      places.numbers = {"angle", "facts"}
+      packed(root .. "/slider", places)
+      places.numbers = {angle = "angle", facts = "facts"}
+      assert_same_samples(data.open(root .. "/slider", places), data.open(root .. "/db", places))
+    end)
+
+    it("hold points, boxes and numbers of columns", function()
+      image "a.png"
+      image "b.png"
+      write(root .. "/l.csv", "path,label,x1,y1,x 2,y2,l,t,r,b,pm,temp\n" ..
+        "a.png,q,0,0,4,2,0,0.5,2,1,7,-1.5\nb.png,w,1.5,1,,,,,,,8,0.1\n")
+      local database = packed(root .. "/l.csv", {points = {"x1 y1", {"x 2", "y2"}}, boxes = {"l t r b"},
+        numbers = {"pm", "temp"}, classes = "auto"})
+      assert.same({0, 1}, read(database).target:tolist())
+      write(root .. "/m.csv", "path,x,y,v\na.png,9,9,0\nb.png,1,1,1\n")
+      packed(root .. "/m.csv", {points = {"x y v"}})
+      write(root .. "/n.jsonl", '{"path": "a.png", "p": [[1, 1], [2, 2]], "q": [], "n": [1, 2], "m": 3}\n' ..
+        '{"path": "b.png", "p": [], "q": [[3, 1, 0]], "n": 1, "m": [2, 3]}\n')
+      packed(root .. "/n.jsonl", {points = {"p", "q"}, numbers = {"n", "m"}})
+    end)
+
+    it("say which record lacks what, and what to do", function()
+      image "a.png"
+      write(root .. "/a.json", '{"n": 1, "p": [9, 9]}')
+      data.folder(root, {numbers = "n", points = "p"}).box:pack(root .. "/db")
+      local function of(o) return function() return read(data.lmdb(root .. "/db", o)) end end
+      raises("db: record 1: there is no mask-000000001", of{mask = true})
+      raises("hint: mask needs one for each record; 'capl data pack' with the options of the files writes them",
+        of{mask = true})
+      raises('db: fields-000000001: has no key "m"', of{numbers = "m"})
+      raises("db: image-000000001: row 1 of points is 9, 9: outside the image of 4 x 2 px", of{points = "p"})
+      data.folder(root).box:pack(root .. "/bare")
+      raises("bare: record 1: there is no fields-000000001", function() data.lmdb(root .. "/bare", {points = "p"}) end)
+      raises("data.lmdb: mask: unknown option 'file'", of{mask = {file = "_m.png"}})
+      raises("n is a column or key of two numbers; a database needs one for each", function()
+        data.folder(root, {numbers = {a = "n", b = "n"}}).box:pack(root .. "/twice") end)
     end)
   end)
 

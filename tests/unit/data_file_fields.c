@@ -88,16 +88,13 @@ static void wrong_rows_are_refused(void **state)
   assert_int_equal(field_numbers_begin(&f, &of), CAPL_EVALUE);
 }
 
-static void folders_and_databases_have_no_columns(void **state)
+static void folders_have_no_columns(void **state)
 {
   (void)state;
   capl_source *source;
   const capl_folder_options of_folder = {.fields = {.mask = {.column = "m"}}};
-  const capl_lmdb_options of_database = {.images = {.fields = {.mask = {.ending = "_m.png"}}}};
   assert_fails(capl_source_folder_new("set", &of_folder, &source), CAPL_EVALUE,
                "set: a folder has no column m; masks lie beside the images");
-  assert_fails(capl_source_lmdb_new("set", &of_database, &source), CAPL_EVALUE,
-               "set: a database holds images and labels alone, no masks or numbers");
 }
 
 int main(void)
@@ -107,7 +104,7 @@ int main(void)
     cmocka_unit_test(cut_lists_are_read_whole_or_refused),
     cmocka_unit_test(flipped_bytes_are_read_or_refused),
     cmocka_unit_test(wrong_rows_are_refused),
-    cmocka_unit_test(folders_and_databases_have_no_columns),
+    cmocka_unit_test(folders_have_no_columns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

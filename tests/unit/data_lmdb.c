@@ -203,9 +203,9 @@ static void a_large_database_grows_as_it_must(void **state)
   assert_int_equal(s.count, RECORDS);
   assert_ok(byte_store_seal(&s.bytes));
   for (int i = 0; i < RECORDS; i++) {
-    assert_int_equal(s.at[i + 1] - s.at[i], BYTES);
-    assert_int_equal(s.bytes.at[s.at[i]], i);
-    assert_int_equal(s.bytes.at[s.at[i + 1] - 1], i);
+    assert_int_equal(s.at[2 * i + 1] - s.at[2 * i], BYTES);
+    assert_int_equal(s.bytes.at[s.at[2 * i]], i);
+    assert_int_equal(s.bytes.at[s.at[2 * i + 1] - 1], i);
   }
   lmdb_stream_fini(&s);
   free(bytes);
@@ -400,7 +400,7 @@ static void a_reader_that_dies_is_an_error(void **state)
                                               "record 1: the file is damaged or cut short");
   assert_reader("exit 3", CAPL_EFORMAT,
                 "%s/set: the reader of LMDB files ended with status 3 at record 1: the file is damaged or cut short");
-  assert_reader("printf 'CTN1\\005\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0RC'; kill -SEGV $$", CAPL_EFORMAT,
+  assert_reader("printf 'CTN1\\005\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0RC'; kill -SEGV $$", CAPL_EFORMAT,
                 "%s/set: the reader of LMDB files ended by signal 11 (Segmentation fault) at record 1: the file is "
                 "damaged or cut short");
 }
@@ -412,6 +412,10 @@ static void a_reader_that_hangs_is_given_up(void **state)
                 "%s/set: the LMDB reader process did not respond for 0 seconds, after record 0");
 }
 
+/* A script that says there is one record, then begins another frame. */
+#define ONE "printf 'CTN1\\001'; head -c 19 /dev/zero; printf '"
+#define REST "\\001'; head -c 19 /dev/zero"
+
 static void a_reader_that_talks_nonsense_is_not_believed(void **state)
 {
   (void)state;
@@ -419,12 +423,12 @@ static void a_reader_that_talks_nonsense_is_not_believed(void **state)
       "%s/set: the LMDB reader process sent an invalid message after record 0; the file is damaged";
   assert_reader("echo hello, this is not what you think", CAPL_EFORMAT, nonsense);
   assert_reader("cat /dev/zero", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'ERR1\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'",
+  assert_reader("printf 'ERR1' && head -c 20 /dev/zero", CAPL_EFORMAT, nonsense);
+  assert_reader(ONE "CTN1" REST,
                 CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0END1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0'",
+  assert_reader(ONE "END1" REST,
                 CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'CTN1\\001\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0REC1\\001\\0\\0\\0\\377\\377\\377\\377\\0\\0\\0\\0'",
+  assert_reader(ONE "REC1\\001\\0\\0\\0\\377\\377\\377\\377'; head -c 12 /dev/zero",
                 CAPL_EFORMAT, "%s/set: record 1: the image has more than 64 MiB");
 }
 

@@ -148,7 +148,7 @@ static int data_list_source(lua_State *L)
   return 1;
 }
 
-/* data.lmdb_source(path, {width, height, channels, charset, length, length_min, variable, case, resize}) */
+/* data.lmdb_source(path, {width, height, channels, charset, length, length_min, variable, case, resize, fields}) */
 static int data_lmdb_source(lua_State *L)
 {
   static const bind_option_spec options[] = {IMAGE_OPTIONS(capl_lmdb_options, images.), BIND_END};
@@ -158,6 +158,7 @@ static int data_lmdb_source(lua_State *L)
   o.images.n_widths = data_option_widths(L, "data.lmdb", 2, o.images.widths);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.lmdb", 2);
   o.images.classes = classes;
+  data_option_fields(L, "data.lmdb", 2, &o.images.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);
   return 1;

@@ -19,10 +19,10 @@ local spec = {
   {name = "label", type = "text", value = "RULE",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, none, auto (auto)"},
   {name = "mask", type = "text", value = "ENDING",
-    doc = "stat, check: ending of the masks beside the images, or the column of a list"},
-  {name = "points", type = "text", value = "KEYS", doc = "stat, check: columns \"x1 y1,x2 y2\", or a key of JSON"},
-  {name = "boxes", type = "text", value = "KEYS", doc = "stat, check: columns \"left top right bottom\", or a key of JSON"},
-  {name = "numbers", type = "text", value = "KEYS", doc = "stat, check: columns or keys of JSON, such as pm25,temp"},
+    doc = "ending of the masks beside the images, the column of a list, or true for those of a database"},
+  {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},
+  {name = "boxes", type = "text", value = "KEYS", doc = "columns \"left top right bottom\", or a key of JSON"},
+  {name = "numbers", type = "text", value = "KEYS", doc = "columns or keys of JSON, such as pm25,temp"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: number of examples per problem"},
   {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(),
   default_doc = "one per processor",
@@ -48,8 +48,9 @@ local function open(path, o)
   local source = data.open(path, size)
   if source.class_names then return source end
   source.rule = o.label ~= "none" and o.label or nil
-  source.unlabelled = source.by_name and o.label ~= "none"
-    and files.read_texts(source, o.label or "any") < source:count()
+  local texts = source.by_name and o.label ~= "none" and files.read_texts(source, o.label or "any")
+  local has_fields = #source.box:fields() > 0
+  source.unlabelled = texts and texts < source:count() and not (texts == 0 and has_fields and not o.label)
   return source
 end
 
@@ -95,15 +96,30 @@ local function check_readable(source, o)
   }
 end
 
+--- Its masks fit, its points and boxes lie in their images.
+local function check_fields(source, o)
+  local first
+  data_fields.check({lines = {}, add = function(_, kind, n, example)
+    first = first or n > 0 and ("%d %s; the first: %s"):format(n, kind, example(1))
+  end}, source, scan(source, o, false))
+  if first then
+    core.error{code = "format", message = ("%s: %s"):format(source.dir, first),
+      hint = "'capl data check' names them all; repair or remove them"}
+  end
+end
+
 function jobs.pack(path, o)
   if not o.out then core.fail("capl data pack needs --out=DIR: the database to write") end
   local started = core.clock()
   local source = open(path, o)
   check_texts(source, o)
   check_readable(source, o)
+  check_fields(source, o)
   source.box:pack(o.out)
-  core.sys.out(("%s: %s%s in %.1f s\n"):format(o.out, count.of(source:count(), "image"), source:text(0)
-    and " with labels" or "", core.clock() - started))
+  local parts = {source:text(0) and "labels" or nil}
+  for _, field in ipairs(source.box:fields()) do parts[#parts + 1] = field.name end
+  core.sys.out(("%s: %s%s in %.1f s\n"):format(o.out, count.of(source:count(), "image"), parts[1]
+    and " with " .. table.concat(parts, ", ") or "", core.clock() - started))
   return 0
 end
 

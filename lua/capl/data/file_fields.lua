@@ -1,4 +1,4 @@
--- file_fields.lua: options mask, points, boxes and numbers of data.folder and data.list, as the engine reads them.
+-- file_fields.lua: options mask, points, boxes and numbers of sources of files, as the engine reads them.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local field_names = require "data.field_names"
@@ -38,9 +38,16 @@ local function check_values(op, values, n)
   end
 end
 
+-- mask = true | {classes =, values =} of a database, where each record has its own -> likewise
+local function read_database_mask(op, mask)
+  local o = mask == true and {} or check.keys(op .. ": mask", mask, {"classes", "values"})
+  return {file = "mask", classes = o.classes, values = o.values}
+end
+
 -- mask = "_mask.png" | {file =, column =, root =, classes =, values =} -> for the engine, names of classes
 local function read_mask(op, mask)
   local in_list = op == "data.list"
+  if op == "data.lmdb" then mask = read_database_mask(op, mask) end
   if type(mask) == "string" then mask = {[in_list and "column" or "file"] = mask} end
   check.value(op, {"mask", "string", "table"}, mask)
   local o = check.keys(op .. ": mask", mask, mask_keys)
@@ -111,6 +118,12 @@ local function read_numbers(op, fields, numbers)
     if reserved[name] then check.fail(op, ("numbers cannot be called %s, which batches have already"):format(name)) end
     fields[#fields + 1] = number_field(op, name, numbers[name])
   end
+end
+
+--- The mask of data.open as an option of a database: which file a mask lies in is of no account there.
+function file_fields.database_mask(mask)
+  if mask == nil then return nil end
+  return type(mask) == "table" and {classes = mask.classes, values = mask.values} or true
 end
 
 --- What of these options the engine gets; nil without any.

@@ -344,7 +344,7 @@ end
 
 local folder_keys = with(with(image_keys, file_fields.keys), {"label", "classes"})
 local list_keys = with(with(image_keys, file_fields.keys), {"classes", "root", "format", "path", "label", "separator"})
-local lmdb_keys = with(image_keys, {"classes"})
+local lmdb_keys = with(with(image_keys, file_fields.keys), {"classes"})
 
 local function mask_classes(op, o) return (select(2, file_fields.read(op, o))) end
 
@@ -466,7 +466,8 @@ function files.new(make)
   --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
   -- in   path = the database's folder, or its file
   -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes: as of
-  --      data.list
+  --      data.list; mask = true or {classes, values}: of mask-%09d, a PNG; points, boxes, numbers: keys of the JSON
+  --      object fields-%09d. What 'capl data pack' wrote is read with the options of the files that it packed
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
     local o = check.keys("data.lmdb", opts, lmdb_keys)
@@ -478,26 +479,26 @@ function files.new(make)
 
   --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a
   -- list.
-  -- opts charset, length, case, variable, width, height, widths, resize, channels; mask, points, boxes, numbers: of
-  --      folders and lists; label, classes: for folders, others have their labels; with label = "auto" a labels.txt,
-  --      .tsv, .csv or .jsonl in the folder is the list of them
+  -- opts charset, length, case, variable, width, height, widths, resize, channels, mask, points, boxes, numbers;
+  --      label, classes: for folders, others have their labels; with label = "auto", or with points, boxes or numbers,
+  --      a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them. The files and folders of mask are those
+  --      of folders and lists
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)
     o.charset = read_charset("data.open", o.charset)
     check.value("data.open", {"path", "string"}, path)
     local kind = core.sys.kind(path)
-    local list = kind == "folder" and o.label == "auto" and list_within(path)
-    if list then path, kind = list, "file" end
-    local folder_of_files = kind == "folder" and not core.sys.kind(path .. "/data.mdb")
+    local listed = o.label == "auto" or o.label == nil and (o.points or o.boxes or o.numbers)
+    local list = kind == "folder" and listed and list_within(path)
+    local folder_of_files = kind == "folder" and not list and not core.sys.kind(path .. "/data.mdb")
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
-    local database = kind == "folder" or path:match("%.mdb$")
+    local database = not list and (kind == "folder" or path:match("%.mdb$"))
     local rest = {}
-    if database and (o.mask or o.points or o.boxes or o.numbers) then
-      check.fail("data.open", path .. ": a database holds images and labels alone, no masks or numbers")
-    end
-    for _, key in ipairs(database and lmdb_keys or with(lmdb_keys, file_fields.keys)) do rest[key] = o[key] end
-    return (database and made.lmdb or made.list)(path, rest)
+    for _, key in ipairs(lmdb_keys) do rest[key] = o[key] end
+    if database then rest.mask = file_fields.database_mask(o.mask) end
+    if list and type(o.mask) == "string" then rest.mask = {file = o.mask} end -- they lie in the folder, too
+    return (database and made.lmdb or made.list)(list or path, rest)
   end
 
   return made
