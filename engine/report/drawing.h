@@ -11,6 +11,7 @@ capl_status draw_lines(const report_chart *chart, report_picture *out);
 capl_status draw_sheet(const report_sheet *sheet, report_picture *out);
 capl_status draw_gallery(const report_gallery *gallery, report_picture *out);
 capl_status draw_matrix(const report_matrix *matrix, report_picture *out);
+capl_status draw_bars(const report_bars *bars, report_picture *out);
 capl_status draw_overlay(const report_view *view, const char *font, report_picture *out);
 
 /* Pixels (height, width, channels) of an image. */

@@ -430,6 +430,7 @@ static void draw_line(plotter *p, int panel, const report_series *s, const doubl
 
 static void draw_dots(plotter *p, int panel, const report_series *s)
 {
+  cairo_new_path(p->paper.cr);
   const panel_place *place = &p->place[panel];
   for (int64_t i = 0; i < s->n; i++) {
     if (!shown(&p->chart->panels[panel], s->y[i])) continue;
@@ -482,14 +483,18 @@ static double *smoothed(const report_panel *panel, const report_series *s)
 
 static bool is_smooth(const report_series *s)
 {
-  return s->smooth > 0 && s->n > 2;
+  return s->smooth > 0 && s->n > 2 && !s->dots;
 }
 
 /* The values themselves, pale where a smooth line will lie over them. */
 static void draw_values(plotter *p, int panel, int k)
 {
   const report_series *s = &p->chart->panels[panel].series[k];
-  set_style(&p->paper, k, is_smooth(s) ? 1 : 1.6, is_smooth(s) ? 0.3 : 1);
+  set_style(&p->paper, k, is_smooth(s) ? 1 : 1.6, is_smooth(s) ? 0.3 : s->dots ? 0.5 : 1);
+  if (s->dots) {
+    draw_dots(p, panel, s);
+    return;
+  }
   draw_line(p, panel, s, s->y);
   if (!is_smooth(s) && s->n <= FEW_POINTS) draw_dots(p, panel, s);
 }

@@ -38,6 +38,7 @@ typedef struct {
   const double *x, *y; /* n of each. y that is not finite, beyond 1e300, or <= 0 on a log axis, is a gap */
   int64_t n;
   double smooth; /* 0..1, 0 = off: weight of the neighbours for a smooth line over the pale values */
+  bool dots;     /* points without a line */
 } report_series;
 
 typedef struct {
@@ -147,6 +148,16 @@ typedef struct {
   int n_groups;
 } report_matrix;
 
+/* ---- numbers with names ---------------------------------------------------------------------- */
+
+/* A horizontal bar for each, from 0, one below the other. */
+typedef struct {
+  const char *title, *x_label, *font; /* as above */
+  const char *const *labels;          /* (n) */
+  const double *values;               /* (n) */
+  int n, width;                       /* width: px */
+} report_bars;
+
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 /* What libcapl_report offers. *out: caller finishes it. All of them: EVALUE naming panel, series or cell, EIO for the
@@ -159,9 +170,10 @@ typedef struct {
   capl_status (*matrix)(const report_matrix *matrix, report_picture *out);
   /* One view without its caption, as large as its image; font as above */
   capl_status (*overlay)(const report_view *view, const char *font, report_picture *out);
+  capl_status (*bars)(const report_bars *bars, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 6 };
+enum { REPORT_ABI = 7 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

@@ -82,7 +82,7 @@ describe("plot", function()
       refused("plot.lines: unknown option 'titel'; did you mean 'title'?", plot.lines, {titel = "", panels = {}})
       refused("plot.lines: panels[1]: unknown option 'ylabel'; did you mean 'y_label'?", plot.lines,
         {panels = {{ylabel = "", series = {}}}})
-      lines_refused(".series[1]: unknown option 'label'; known: name, x, y, smooth", {label = "", y = {}})
+      lines_refused(".series[1]: unknown option 'label'; known: name, x, y, smooth, dots", {label = "", y = {}})
     end)
 
     it("refuses what cannot be drawn", function()
@@ -236,6 +236,43 @@ describe("plot", function()
         plot.sheet{path = path, cells = {{image = image}}}
         pcall(plot.sheet, {path = "/no/where.png", cells = {{image = image}, {image = capl.zeros(3)}}})
       end)
+    end)
+  end)
+
+  it("draws dots without a line", function()
+    local function drawn(dots)
+      plot.lines{path = path, width = 300, panels = {{series = {{x = {1, 2, 3}, y = {3, 1, 2}, dots = dots}}}}}
+      local dark = 0
+      for _, level in ipairs(data.png_read(path):reshape(-1):tolist()) do dark = dark + (level < 100 and 1 or 0) end
+      return dark
+    end
+    assert.is_true(drawn(true) * 3 < drawn(false))
+  end)
+
+  describe("bars", function()
+    it("draws a row for each number, to both sides of 0", function()
+      plot.bars{path = path, width = 400, labels = {"a"}, values = {2}}
+      local width, one = written()
+      plot.bars{path = path, width = 400, title = "t", x_label = "x", labels = {"a", 2, "c"},
+        values = capl.tensor{2, -1, 0}}
+      local _, three = written()
+      assert.equal(400, width)
+      assert.equal(one + 2 * 22 + 34, three)
+      local red, blue = 0, 0
+      local image = data.png_read(path)
+      local r, b = image:select(2, 1):reshape(-1):tolist(), image:select(2, 3):reshape(-1):tolist()
+      for i = 1, #r do
+        red, blue = red + ((r[i] == 0xd5 and b[i] == 0) and 1 or 0), blue + ((r[i] == 0 and b[i] == 0xb2) and 1 or 0)
+      end
+      assert.is_true(red > 500 and math.abs(blue / red - 2) < 0.1, ("%d red, %d blue"):format(red, blue))
+    end)
+
+    it("refuses what cannot be drawn", function()
+      refused("plot.bars: 2 labels have 1 values", plot.bars, {labels = {"a", "b"}, values = {1}})
+      refused("plot.bars: 1 to 200 bars, not 0", plot.bars, {labels = {}, values = {}})
+      refused("plot.bars: value 1 is no finite number", plot.bars, {labels = {"a"}, values = {nan}})
+      refused("plot.bars: unknown option 'title2'; did you mean 'title'?", plot.bars,
+        {title2 = "", labels = {"a"}, values = {1}})
     end)
   end)
 

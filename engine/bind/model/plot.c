@@ -110,6 +110,7 @@ static void read_series(lua_State *L, void *entry, int number)
   (void)number;
   s->name = text_field(L, "name");
   s->smooth = number_field(L, "smooth", 0);
+  s->dots = flag_field(L, "dots");
   s->x = read_list(L, "x", sizeof *s->x, read_number, &n_x);
   s->y = read_list(L, "y", sizeof *s->y, read_number, &n_y);
   s->n = n_y;
@@ -383,6 +384,20 @@ static void read_matrix(lua_State *L, report_matrix *matrix)
   lua_pop(L, 1);
 }
 
+/* ---- bars ------------------------------------------------------------------------------------ */
+
+static void read_bars(lua_State *L, report_bars *bars)
+{
+  int n;
+  lua_pushvalue(L, 2);
+  *bars = (report_bars){.title = text_field(L, "title"), .x_label = text_field(L, "x_label"), .font = font_field(L),
+                        .width = size_field(L, "width")};
+  bars->labels = read_list(L, "labels", sizeof *bars->labels, read_text, &bars->n);
+  bars->values = read_list(L, "values", sizeof *bars->values, read_number, &n);
+  if (n != bars->n) bind_fail(L, CAPL_EVALUE, "plot.bars", NULL, "%d labels have %d values", bars->n, n);
+  lua_pop(L, 1);
+}
+
 /* ---- one view -------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -457,6 +472,7 @@ PLOT(lines, report_chart, read_chart)
 PLOT(sheet, report_sheet, read_sheet)
 PLOT(gallery, report_gallery, read_gallery)
 PLOT(matrix, report_matrix, read_matrix)
+PLOT(bars, report_bars, read_bars)
 
 /* overlay(view) -> the image with what lies over it; as lua/capl/report/overlay.lua has checked it */
 static int plot_overlay(lua_State *L)
@@ -483,7 +499,7 @@ void bind_open_plot(lua_State *L)
 {
   static const luaL_Reg functions[] = {
       {"lines", plot_lines}, {"sheet", plot_sheet}, {"gallery", plot_gallery}, {"matrix", plot_matrix},
-      {"overlay", plot_overlay}, {"colour", plot_colour}, {NULL, NULL}};
+      {"overlay", plot_overlay}, {"bars", plot_bars}, {"colour", plot_colour}, {NULL, NULL}};
   lua_newtable(L);
   luaL_setfuncs(L, functions, 0);
   lua_setfield(L, -2, "plot");

@@ -34,7 +34,7 @@ end
 -- ---- line charts ----
 
 local series_spec = {{"name", "string"}, {"x", "table", "tensor"}, {"y", "table", "tensor", required = true},
-  {"smooth", "number"}}
+  {"smooth", "number"}, {"dots", "boolean"}}
 local panel_spec = {
   {"y_label", "string"}, {"percent", "boolean"}, {"log", "boolean"}, {"min", "number"}, {"max", "number"},
   {"series", "table", required = true},
@@ -76,7 +76,7 @@ local function read_series(where, given)
   local y = numbers(where .. ".y", s.y)
   local x = s.x and numbers(where .. ".x", s.x) or count_up(#y)
   if #x ~= #y then check.fail(where, ("x has %d values, y has %d"):format(#x, #y)) end
-  return {name = text_of(s.name), x = x, y = y, smooth = s.smooth}
+  return {name = text_of(s.name), x = x, y = y, smooth = s.smooth, dots = s.dots}
 end
 
 local function read_panel(where, given)
@@ -95,7 +95,7 @@ end
 -- in   path; title; x_label; log_x = true for a logarithmic x axis; panels, one above the other: lists of
 --        {y_label =, percent = values are shares of 1, log =, min =, max = limits of y, series = {…}}, each of which is
 --        {name = for the legend, x = {…}, y = {…}, smooth = 0 to 1, weight of the neighbours for a smooth line over the
---        pale values}.
+--        pale values, dots = true: points without a line, as in a scatter plot}.
 --      x, y: lists or tensors (N); without x: 1, 2, 3, …; y that is NaN or infinite, or not above 0 on a log axis, is
 --      a gap; one point is a dot. lines = {{x =, label =}, …}: vertical lines through all panels, with a few words.
 --      width = 900, height (px) = by the number of panels; font = path of a TrueType file
@@ -221,6 +221,31 @@ function plot.gallery(gallery)
     title = text_of(g.title), first = text_of(g.first), rest = text_of(g.rest), columns = g.columns, font = g.font,
     sections = sections,
   })
+end
+
+-- ---- bars ----
+
+local bars_spec = {
+  {"path", "string", required = true}, {"title", "string"}, {"x_label", "string"},
+  {"labels", "table", required = true}, {"values", "table", "tensor", required = true},
+  {"width", "whole", default = 900}, {"font", "string"},
+}
+
+--- Draws a horizontal bar for each number, from 0, below each other, and writes them as a PNG file; not under check and
+-- bench.
+-- in   path; title; x_label = what the numbers are; labels = list of 1 to 200 texts; values = as many numbers, a list
+--      or a tensor; width = 900 px; font = path of a TrueType file
+-- errs value: unknown key, labels and values of different lengths, a value that is not finite; io: path, font
+-- eg   plot.bars{path = "a.png", labels = {"wind", "rain"}, values = {2.5, -0.5}}
+function plot.bars(bars)
+  local b = check.arguments("plot.bars", bars_spec, bars)
+  local labels, values = {}, numbers("plot.bars", b.values)
+  for i, label in ipairs(check_list("plot.bars", "labels", b.labels)) do labels[i] = text_of(tostring(label)) end
+  if #labels ~= #values then check.fail("plot.bars", ("%d labels have %d values"):format(#labels, #values)) end
+  check_path("plot.bars", b.path)
+  if not draws() then return end
+  core.plot.bars(b.path, {title = text_of(b.title), x_label = text_of(b.x_label), labels = labels, values = values,
+    width = b.width, font = b.font})
 end
 
 -- ---- matrices ----
