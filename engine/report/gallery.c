@@ -12,7 +12,7 @@
 enum {
   PAD = 18,         /* px around everything */
   GAP = 10,         /* between columns */
-  APART = 22,       /* more of it behind the first one */
+  APART = 22,       /* more of it behind the first ones */
   ROW_GAP = 12,
   TITLE_ROW = 38,
   SECTION_ROW = 26,
@@ -23,7 +23,11 @@ enum {
   NATURAL_WIDTH = 1240,
   LEAST_CELL = 64,
   LARGE_CELL = 240, /* images are enlarged up to this width, and shrunk down to it */
-  MAX_ZOOM = 8,
+  TEXT_CELL = 160,  /* cells of small images are up to so wide if their captions are that long */
+  MAX_ZOOM = 32,
+  KEY_ROW = 20,     /* of the legend */
+  KEY = 11,         /* px of its colours */
+  KEY_GAP = 16,
   FRAME = 1,
 };
 
@@ -84,6 +88,23 @@ static int zoomed(const layout *l, int px)
   return size < 1 ? 1 : size;
 }
 
+static int together(const report_gallery *g)
+{
+  return g->together > 0 ? g->together : 1;
+}
+
+/* Wider cells where images are smaller than what is said of them. */
+static void fit_captions(layout *l)
+{
+  int room = (NATURAL_WIDTH - 2 * PAD - APART) / l->gallery->columns - GAP, most = room < TEXT_CELL ? room : TEXT_CELL;
+  for (int i = 0; i < l->gallery->n_sections; i++)
+    for (int k = 0; k < l->gallery->sections[i].n_views && l->cell_w < most; k++) {
+      const char *caption = l->gallery->sections[i].views[k].caption;
+      int width = is_text(caption) ? (int)canvas_text_width(&l->paper, caption_size, caption) + 1 : 0;
+      if (width > l->cell_w) l->cell_w = width < most ? width : most;
+    }
+}
+
 static void measure(layout *l)
 {
   int width = 1, height = 1;
@@ -99,7 +120,8 @@ static void measure(layout *l)
   l->cell_w = zoomed(l, width) + 2 * FRAME;
   if (l->cell_w < LEAST_CELL) l->cell_w = LEAST_CELL;
   l->image_h = zoomed(l, height) + 2 * FRAME;
-  l->width = 2 * PAD + g->columns * (l->cell_w + GAP) - GAP + (g->columns > 1 ? APART : 0);
+  fit_captions(l);
+  l->width = 2 * PAD + g->columns * (l->cell_w + GAP) - GAP + (g->columns > together(g) ? APART : 0);
   if (l->width < 480) l->width = 480;
 }
 
@@ -139,9 +161,33 @@ static int64_t section_height(layout *l, const report_section *s)
          rows * row_height(l) + SECTION_GAP;
 }
 
+static void draw_key(layout *l, const report_key *key, int x, int y, double room)
+{
+  uint32_t colour = key->class > 0 ? report_class_colour(key->class) : COLOUR_PAPER;
+  canvas_fill(&l->paper, key->class > 0 ? COLOUR_TEXT : COLOUR_AXIS, x, y, KEY, KEY);
+  canvas_fill(&l->paper, colour, x + 1, y + 1, KEY - 2, KEY - 2);
+  canvas_text(&l->paper, x + KEY + 5, y + KEY - 1, room, TEXT_LEFT, note_size, COLOUR_TEXT, key->name);
+}
+
+/* Places the legend from l->y on, and draws it if asked to. Returns its height. */
+static int walk_legend(layout *l, bool draw)
+{
+  int x = PAD, y = 0;
+  double room = l->width / 3.0;
+  for (int i = 0; i < l->gallery->n_legend; i++) {
+    const report_key *key = &l->gallery->legend[i];
+    int width = KEY + 5 + (int)fmin(room, is_text(key->name) ? canvas_text_width(&l->paper, note_size, key->name) : 0);
+    if (x > PAD && x + width > l->width - PAD) x = PAD, y += KEY_ROW;
+    if (draw) draw_key(l, key, x, l->y + y, room);
+    x += width + KEY_GAP;
+  }
+  return l->gallery->n_legend > 0 ? y + KEY_ROW + 6 : 0;
+}
+
 static int64_t natural_height(layout *l)
 {
   int64_t height = 2 * PAD - ROW_GAP - SECTION_GAP + (is_text(l->gallery->title) ? TITLE_ROW : 0);
+  height += walk_legend(l, false);
   for (int i = 0; i < l->gallery->n_sections; i++) height += section_height(l, &l->gallery->sections[i]);
   return height;
 }
@@ -150,7 +196,7 @@ static int64_t natural_height(layout *l)
 
 static int column_x(const layout *l, int column)
 {
-  return PAD + column * (l->cell_w + GAP) + (column > 0 ? APART : 0);
+  return PAD + column * (l->cell_w + GAP) + (column >= together(l->gallery) ? APART : 0);
 }
 
 static capl_status draw_view(layout *l, const report_view *v, int x, int y)
@@ -212,6 +258,7 @@ static capl_status draw_sections(layout *l)
 {
   l->y = PAD;
   draw_line(l, TITLE_ROW, 16, title_size, COLOUR_TEXT, l->gallery->title);
+  l->y += walk_legend(l, true);
   for (int i = 0; i < l->gallery->n_sections; i++) CAPL_TRY(draw_section(l, &l->gallery->sections[i]));
   return CAPL_OK;
 }
@@ -221,8 +268,8 @@ capl_status draw_gallery(const report_gallery *gallery, report_picture *out)
   layout l = {.gallery = gallery};
   *out = (report_picture){0};
   CAPL_TRY(check_gallery(gallery));
-  measure(&l);
   CAPL_TRY(canvas_begin(&l.paper, gallery->font, 1, 1)); /* texts are measured before there is paper for them */
+  measure(&l);
   int64_t height = natural_height(&l);
   CAPL_TRY(canvas_end(&l.paper, CAPL_OK, NULL));
   if (height > REPORT_MAX_SIDE || l.width > REPORT_MAX_SIDE) {

@@ -22,6 +22,7 @@ enum {
   TICK_EVERY = 38,  /* px between two ticks of a y axis, at least */
   SAMPLE = 22,      /* line in the legend */
   FEW_POINTS = 40,  /* so many are drawn as dots too */
+  FEW_DOTS = 200,   /* more of them are pale, so that one sees where most are */
   CHUNK = 100,      /* points per stroke: the cost of one grows faster than its length */
 };
 
@@ -490,7 +491,7 @@ static bool is_smooth(const report_series *s)
 static void draw_values(plotter *p, int panel, int k)
 {
   const report_series *s = &p->chart->panels[panel].series[k];
-  set_style(&p->paper, k, is_smooth(s) ? 1 : 1.6, is_smooth(s) ? 0.3 : s->dots ? 0.5 : 1);
+  set_style(&p->paper, k, is_smooth(s) ? 1 : 1.6, is_smooth(s) ? 0.3 : s->dots && s->n > FEW_DOTS ? 0.4 : 1);
   if (s->dots) {
     draw_dots(p, panel, s);
     return;
@@ -527,9 +528,14 @@ static double draw_entry(plotter *p, int panel, int k, double x, double y)
   canvas *c = &p->paper;
   const report_series *s = &p->chart->panels[panel].series[k];
   set_style(c, k, 2.2, 1);
-  cairo_move_to(c->cr, x, y - 4);
-  cairo_line_to(c->cr, x + SAMPLE, y - 4);
-  cairo_stroke(c->cr);
+  if (s->dots) {
+    cairo_arc(c->cr, x + SAMPLE / 2.0, y - 4, 3, 0, 2 * 3.14159265358979);
+    cairo_fill(c->cr);
+  } else {
+    cairo_move_to(c->cr, x, y - 4);
+    cairo_line_to(c->cr, x + SAMPLE, y - 4);
+    cairo_stroke(c->cr);
+  }
   canvas_text(c, x + SAMPLE + 6, y, p->chart->width / 2.0, TEXT_LEFT, small_size, COLOUR_TEXT, s->name);
   return x + entry_width(p, s);
 }

@@ -135,8 +135,9 @@ static void draw_truth(const over *o, const float *truth, double x, double y, ui
   cairo_line_to(o->paper->cr, x, y);
   stroke(o, rgb);
   ring(o, want_x, want_y);
-  cairo_fill_preserve(o->paper->cr);
   stroke(o, rgb);
+  ring(o, want_x, want_y);
+  cairo_fill(o->paper->cr);
 }
 
 /* A ring; of a point that cannot be seen, a cross; nothing of one that there is not. */
@@ -182,19 +183,26 @@ capl_status check_view(const report_view *view, const char *what)
   return CAPL_FAIL(CAPL_EVALUE, "%s: points or boxes without numbers", what);
 }
 
-static capl_status draw_all(canvas *paper, const report_view *view)
+static int zoomed(int px, double zoom)
+{
+  int size = (int)(px * zoom + 0.5);
+  return size < 1 ? 1 : size;
+}
+
+static capl_status draw_all(canvas *paper, const report_view *view, double zoom)
 {
   pixel_image image = {view->pixels, view->width, view->height, view->channels};
-  double shorter = view->width < view->height ? view->width : view->height;
-  CAPL_TRY(draw_pixels(paper, &image, 0, 0, view->width, view->height));
-  return draw_over(paper, view, 0, 0, 1, fmax(1, shorter / usual_side));
+  int width = zoomed(view->width, zoom), height = zoomed(view->height, zoom);
+  CAPL_TRY(draw_pixels(paper, &image, 0, 0, width, height));
+  return draw_over(paper, view, 0, 0, zoom, fmax(1, (width < height ? width : height) / usual_side));
 }
 
 capl_status draw_overlay(const report_view *view, const char *font, report_picture *out)
 {
   canvas paper;
   *out = (report_picture){0};
+  double zoom = view->zoom > 0 ? view->zoom : 1;
   CAPL_TRY(check_view(view, "the picture"));
-  CAPL_TRY(canvas_begin(&paper, font, view->width, view->height));
-  return canvas_end(&paper, draw_all(&paper, view), out);
+  CAPL_TRY(canvas_begin(&paper, font, zoomed(view->width, zoom), zoomed(view->height, zoom)));
+  return canvas_end(&paper, draw_all(&paper, view, zoom), out);
 }

@@ -38,7 +38,7 @@ typedef struct {
   const double *x, *y; /* n of each. y that is not finite, beyond 1e300, or <= 0 on a log axis, is a gap */
   int64_t n;
   double smooth; /* 0..1, 0 = off: weight of the neighbours for a smooth line over the pale values */
-  bool dots;     /* points without a line */
+  bool dots;     /* a dot for each value and no line between them: x in any order */
 } report_series;
 
 typedef struct {
@@ -109,12 +109,19 @@ typedef struct {
   const float *boxes;    /* (n_boxes, 5): left, top, right, bottom, class; class -1 = there is none */
   const char *const *box_names;   /* (n_boxes); NULL = the numbers of the classes */
   int n_boxes;
+  double zoom; /* px of an overlay for each of the image; 0 = 1. Galleries have one for all their views */
 } report_view;
 
 /* 0xRRGGBB of a class from 1 on, the same in all pictures; class 0 is what is not drawn. */
 CAPL_API uint32_t report_class_colour(int class);
 
-/* Rows of views: the first of a row, what the others were made of, stands apart. */
+/* The colour of a class, or of a point of number class. */
+typedef struct {
+  const char *name;
+  int class;
+} report_key;
+
+/* Rows of views: the first of a row, what the others were made of, stand apart. */
 typedef struct {
   const char *title, *note; /* note: small, below the title; NULL = none */
   const report_view *views;
@@ -125,6 +132,9 @@ typedef struct {
   const char *title, *font; /* as above */
   const char *first, *rest; /* what the columns hold; NULL = nothing */
   int columns;              /* views of a row, the first one included */
+  int together;             /* how many of them stand apart; 0 = 1 */
+  const report_key *legend; /* below the title */
+  int n_legend;
   const report_section *sections;
   int n_sections;
 } report_gallery;
@@ -173,7 +183,7 @@ typedef struct {
   capl_status (*bars)(const report_bars *bars, report_picture *out);
 } report_drawing;
 
-enum { REPORT_ABI = 7 };
+enum { REPORT_ABI = 8 };
 
 /* Loads the library at the first call. EUNSUPPORTED names what is missing. */
 CAPL_API capl_status report_open(const report_drawing **out);

@@ -30,11 +30,24 @@ describe("plot.gallery", function()
     os.remove(path)
   end)
 
+  it("returns the picture where there is no path", function()
+    local picture = plot.gallery{columns = 1, sections = {{views = {{image = image}}}}}
+    assert.same({1, 3}, {picture:size(1), picture:size(2)})
+    local path = os.tmpname()
+    plot.gallery{path = path, columns = 1, sections = {{views = {{image = image}}}}}
+    local written = data.png_read(path)
+    os.remove(path)
+    assert.same(written.shape, picture.shape)
+    assert.is_true(written:eq(picture):to("f32"):sum():item() == picture:numel())
+  end)
+
   it("refuses shapes that do not fit", function()
     refused("plot.gallery: sections[1].views[1]: mask is (40,61)",
       {image = image, mask = capl.zeros({40, 61}, {dtype = "u8"})})
     refused("plot.gallery: sections[1].views[1]: points is (3)", {image = image, points = capl.zeros(3)})
     refused("plot.gallery: sections[1].views[1]: boxes is (2,4)", {image = image, boxes = capl.zeros(2, 4)})
+    refused("plot.gallery: sections[1].views[1]: truth is (1,3)",
+      {image = image, points = capl.zeros(2, 3), truth = capl.zeros(1, 3)})
     refused("plot.gallery: sections[1].views[1]: image is missing", {})
     refused("plot.gallery: sections[1].views[1]: unknown option 'masks'; did you mean 'mask'?",
       {image = image, masks = image})

@@ -238,6 +238,16 @@ describe("a segmentation meter", function()
     assert.equal(2, #worst)
     assert.is_true(worst[1].accuracy <= worst[2].accuracy)
     assert.is_true(close(select(3, metrics(worst[1].id + 1, 1)), worst[1].accuracy, 1e-6))
+    local best = meter:samples().right
+    assert.is_true(#best == 2 and best[1].accuracy >= best[2].accuracy and best[2].accuracy >= worst[2].accuracy)
+  end)
+
+  it("gives the mean IoU of one image", function()
+    local meter = train.SegmentationMeter{classes = {"a", "b", "c"}}
+    local meant, read = capl.tensor{{{0, 0, 1, 255}}}, capl.tensor{{{0, 1, 1, 1}}}
+    assert.is_true(close(meter:overlap(meant, read), (1 / 2 + 1 / 2) / 2, 1e-9)) -- 255 does not count
+    assert.same({[0] = true, [1] = true}, meter:present(read:reshape(1, 4)))
+    assert.equal("c", meter:name(2))
   end)
 
   it("refuses pixels of no class, but for those to be ignored", function()
@@ -274,8 +284,11 @@ describe("a localization meter", function()
     assert.is_true(close({2.5, 1, 0.5, 1}, {r.gap_mae, r.piece_mae, r.gap_hit_2, r.piece_hit_2}, 1e-9))
     assert.is_true(close({0.5, 1}, {r.images_2, r.images_5}))
     assert.is_true(r.hit_2_low < 2 / 3 and r.hit_2_high > 2 / 3)
-    assert.same({{id = 0, distance = 5, read = {{3, 4}, {10, 11}}}, {id = 1, distance = 0, read = {{5, 5}, {0, 0}}}},
-      meter:samples().wrong)
+    assert.same({wrong = {{id = 0, distance = 5, read = {{3, 4}, {10, 11}}}},
+      right = {{id = 1, distance = 0, read = {{5, 5}, {0, 0}}}}}, meter:samples())
+    local rows = meter:write().by_point
+    assert.same({"gap", 2, 2.5, "piece", 1, 1}, {rows[1].name, rows[1].n, rows[1].mae, rows[2].name, rows[2].n,
+      rows[2].mae})
     assert.matches("^MAE 2.00 px, RMSE 2.94 px, within 2 px 66.67 %% %[.*n 2$", meter:line())
   end)
 
@@ -320,6 +333,19 @@ describe("a regression meter", function()
     local worst = meter:samples().wrong[1]
     assert.equal(3, worst.id)
     assert.is_true(close({2, -1, -3}, {worst.error, worst.predicted, worst.target}, 1e-5))
+  end)
+
+  it("gives the metrics of each of several numbers", function()
+    local meter = train.RegressionMeter{names = {"x", "y"}, field = "pair"}
+    meter:add(capl.tensor{{1, 100}, {2, 300}}, {pair = capl.tensor{{1, 200}, {4, 200}}})
+    local r, rows = meter:result(), meter:write().by_number
+    assert.is_true(close({math.sqrt(2), 100, 1, 100}, {r.x_rmse, r.y_rmse, r.x_mae, r.y_mae}, 1e-6))
+    assert.is_true(close({1 - 4 / 4.5, math.sqrt(2)}, {rows[1].r2, rows[1].rmse}, 1e-6))
+    assert.is_nil(rows[2].r2) -- all the same
+    assert.equal("y", rows[2].name)
+    assert.equal("x", meter:samples().wrong[1].number) -- 2 of 1.4 is farther off than 100 of 100
+    assert.same({100, 300}, meter:columns()[2].got)
+    assert.equal("y", meter:lines()[4][1])
   end)
 
   it("leaves out what has no value", function()

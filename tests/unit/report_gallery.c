@@ -71,6 +71,49 @@ static void points_are_dots_and_crosses_at_their_place(void **state)
   report_picture_fini(&p);
 }
 
+static void where_a_point_should_be_is_a_full_dot_at_the_end_of_a_line(void **state)
+{
+  (void)state;
+  const float points[] = {20, 30, 1, 20, 60, -1}, truth[] = {60, 30, 1, 60, 60, -1};
+  report_picture p = draw_one(&(report_view){.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1,
+                                             .points = points, .truth = truth, .n_points = 2});
+  const uint8_t *full = at(&p, 60, 30), *line = at(&p, 40, 30);
+  assert_true(full[0] == 0xd5 && full[1] == 0x5e && full[2] == 0x00);
+  assert_true(line[0] > line[2] + 40);
+  for (int x = 1; x < SIDE; x++) assert_true(is_gray(at(&p, x, 60)));
+  report_picture_fini(&p);
+}
+
+static void the_legend_has_the_colours_of_the_classes(void **state)
+{
+  (void)state;
+  const report_view views[] = {{.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1},
+                               {.pixels = gray, .width = SIDE, .height = SIDE, .channels = 1}};
+  const report_section section = {.views = views, .n_views = 2};
+  const report_key keys[] = {{"none", 0}, {"sky", 2}};
+  report_gallery gallery = {.columns = 2, .together = 2, .sections = &section, .n_sections = 1, .legend = keys,
+                            .n_legend = 2};
+  report_picture p;
+  assert_ok(drawing->gallery(&gallery, &p));
+  assert_int_equal(p.width, 2 * PAD + 2 * (3 * SIDE + 2) + 10); /* both of a row stand together */
+  int blue = 0;
+  for (int x = PAD; x < p.width; x++) {
+    const uint8_t *rgb = p.pixels + 3 * ((size_t)(PAD + 5) * (size_t)p.width + (size_t)x);
+    blue += rgb[0] == 0x00 && rgb[1] == 0x72 && rgb[2] == 0xb2;
+  }
+  assert_int_equal(blue, 9);
+  report_picture_fini(&p);
+}
+
+static void classes_have_colours_of_their_own(void **state)
+{
+  (void)state;
+  assert_int_equal(report_class_colour(1), 0xd55e00);
+  assert_int_equal(report_class_colour(0), 0);
+  for (int a = 1; a < 256; a++)
+    for (int b = 1; b < a; b++) assert_int_not_equal(report_class_colour(a), report_class_colour(b));
+}
+
 static void a_point_that_there_is_not_has_no_mark(void **state)
 {
   (void)state;
@@ -154,6 +197,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_mask_tints_the_pixels_of_its_classes),
     cmocka_unit_test(points_are_dots_and_crosses_at_their_place),
+    cmocka_unit_test(where_a_point_should_be_is_a_full_dot_at_the_end_of_a_line),
+    cmocka_unit_test(the_legend_has_the_colours_of_the_classes),
+    cmocka_unit_test(classes_have_colours_of_their_own),
     cmocka_unit_test(a_point_that_there_is_not_has_no_mark),
     cmocka_unit_test(boxes_are_drawn_unless_there_is_none),
     cmocka_unit_test(rows_and_sections_add_up),

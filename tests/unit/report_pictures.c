@@ -522,6 +522,24 @@ static void odd_sheets_are_drawn_or_refused(void **state)
   }
 }
 
+static void dots_have_no_line_between_them(void **state)
+{
+  (void)state;
+  const double x[] = {0, 10, 5}, y[] = {1, 1, 3};
+  report_series series = {.x = x, .y = y, .n = 3, .dots = true};
+  const report_panel panel = {.min = NAN, .max = NAN, .series = &series, .n_series = 1};
+  report_chart chart = {.width = 400, .height = 300, .panels = &panel, .n_panels = 1};
+  report_picture p;
+  assert_ok(drawing->lines(&chart, &p));
+  spots dots = find_line(&p, 0, 400);
+  assert_true(dots.n >= 3 * 12 && dots.n < 3 * 40);
+  report_picture_fini(&p);
+  series.dots = false;
+  assert_ok(drawing->lines(&chart, &p));
+  assert_true(find_line(&p, 0, 400).n > 200);
+  report_picture_fini(&p);
+}
+
 static void a_hundred_thousand_points_are_drawn(void **state)
 {
   (void)state;
@@ -587,6 +605,7 @@ int main(void)
     cmocka_unit_test(a_sheet_too_long_is_refused),
     cmocka_unit_test(odd_charts_are_drawn_or_refused),
     cmocka_unit_test(odd_sheets_are_drawn_or_refused),
+    cmocka_unit_test(dots_have_no_line_between_them),
     cmocka_unit_test(a_hundred_thousand_points_are_drawn),
     cmocka_unit_test(threads_may_draw_at_once),
   };

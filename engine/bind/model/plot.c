@@ -322,6 +322,7 @@ static void read_overlays(lua_State *L, report_view *view)
   view->point_names = names_field(L, "point_names", view->n_points);
   view->boxes = values_field(L, "boxes", CAPL_F32, &view->n_boxes);
   view->box_names = names_field(L, "box_names", view->n_boxes);
+  view->zoom = number_field(L, "zoom", 0);
 }
 
 static void read_view(lua_State *L, void *entry, int number)
@@ -345,11 +346,19 @@ static void read_section(lua_State *L, void *entry, int number)
   section->views = read_list(L, "views", sizeof *section->views, read_view, &section->n_views);
 }
 
+static void read_key(lua_State *L, void *entry, int number)
+{
+  (void)number;
+  *(report_key *)entry = (report_key){.name = text_field(L, "name"), .class = size_field(L, "class")};
+}
+
 static void read_gallery(lua_State *L, report_gallery *gallery)
 {
   lua_pushvalue(L, 2);
   *gallery = (report_gallery){.title = text_field(L, "title"), .font = font_field(L), .first = text_field(L, "first"),
-                              .rest = text_field(L, "rest"), .columns = size_field(L, "columns")};
+                              .rest = text_field(L, "rest"), .columns = size_field(L, "columns"),
+                              .together = size_field(L, "together")};
+  gallery->legend = read_list(L, "legend", sizeof *gallery->legend, read_key, &gallery->n_legend);
   gallery->sections = read_list(L, "sections", sizeof *gallery->sections, read_section, &gallery->n_sections);
   lua_pop(L, 1);
 }

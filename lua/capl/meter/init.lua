@@ -71,9 +71,11 @@ local function make_kind(op, name, loader, opts)
       loader.role), other and ('its samples suit meter = "%s"'):format(other)
       or "meter = function(loader) return {…} end makes one of your own")
   end
-  local decoding = opts.decoding or (observer.model_options or {}).decoding
-  return require("meter." .. name).new{loader = loader, merge = opts.merge, decoding = name == "text" and decoding
-    or nil}
+  local known = observer.model_options or {}
+  local own, given = {loader = loader, merge = opts.merge}, fields.kind(known.output)
+  if name == "text" then own.decoding = opts.decoding or known.decoding end
+  if given and given.meter == name then own.names = known.names end
+  return require("meter." .. name).new(own)
 end
 
 --- The meter of an evaluation.

@@ -1,4 +1,5 @@
--- kept.lua: the few samples of an evaluation that are shown: the worst ones, and right ones from all over the set.
+-- kept.lua: the few samples of an evaluation that are shown: the worst ones, and right ones from all over the set, or
+-- the best ones.
 -- SPDX-License-Identifier: Apache-2.0
 local Kept = {}
 Kept.__index = Kept
@@ -35,4 +36,42 @@ function Kept:samples()
   return {wrong = self.wrong_ones, right = self.right_ones}
 end
 
-return {new = new}
+-- ---- the ends of a scale ----
+
+local Ends = {}
+Ends.__index = Ends
+
+--- The first and the last of all entries. most: of each; worse(a, b): whether a comes before b
+local function ends(most, worse) return setmetatable({most = most, worse = worse, worst = {}, best = {}}, Ends) end
+
+local function shorten(list, most, before)
+  table.sort(list, before)
+  for i = most + 1, #list do list[i] = nil end
+end
+
+function Ends:cut()
+  shorten(self.worst, self.most, self.worse)
+  shorten(self.best, self.most, function(a, b) return self.worse(b, a) end)
+end
+
+--- Adds one: a table.
+function Ends:add(entry)
+  table.insert(self.worst, entry)
+  table.insert(self.best, entry)
+  if #self.worst >= 4 * self.most then self:cut() end
+end
+
+--- {wrong = worst first, without those that is_right(entry); right = best first, without those of wrong}
+function Ends:samples(is_right)
+  self:cut()
+  local wrong, right, taken = {}, {}, {}
+  for _, entry in ipairs(self.worst) do
+    if not is_right(entry) then wrong[#wrong + 1], taken[entry] = entry, true end
+  end
+  for _, entry in ipairs(self.best) do
+    if not taken[entry] then right[#right + 1] = entry end
+  end
+  return {wrong = wrong, right = right}
+end
+
+return {new = new, ends = ends}

@@ -6,11 +6,17 @@ local core = ...
 
 local check = require "check"
 local interval = require "meter.interval"
+local kept = require "meter.kept"
 local meters = require "meter"
 local pending = require "meter.pending"
 
 local OP = "LocalizationMeter"
 local WORST = 24
+
+local function worse(a, b)
+  if a.distance ~= b.distance then return a.distance > b.distance end
+  return a.id < b.id
+end
 
 local Localization = {kind = "localization", ways = {mae = "min", rmse = "min"}}
 Localization.__index = Localization
@@ -45,8 +51,8 @@ local function new(opts)
   check_options(o)
   local self = setmetatable({
     points = o.points, names = o.names or {}, hits = o.hits, distance = o.distance, decode = o.decode,
-    loader = o.loader, main = o.main, better = o.main:match("^hit") and "max" or "min", most = o.worst, n = 0,
-    all = nil, each = {}, wrong = {}, image_hits = {}, images = 0,
+    loader = o.loader, main = o.main, better = o.main:match("^hit") and "max" or "min", n = 0,
+    all = nil, each = {}, kept = kept.ends(o.worst, worse), image_hits = {}, images = 0,
   }, Localization)
   self.waiting = pending.new(function(columns, ids, notes)
     self.P = notes[1].P
@@ -138,23 +144,16 @@ local function places_of(list, first, P)
   return out
 end
 
-local function worse(a, b)
-  if a.distance ~= b.distance then return a.distance > b.distance end
-  return a.id < b.id
-end
-
 function Localization:read_columns(columns, ids)
   for i, id in ipairs(ids) do
     local most = count_image(self, columns, (i - 1) * self.P, id)
     if most then
       self.images = self.images + 1
       for k, px in ipairs(self.hits) do self.image_hits[k] = (self.image_hits[k] or 0) + (most <= px and 1 or 0) end
-      table.insert(self.wrong, {id = id, distance = most, read = places_of(columns[3], (i - 1) * self.P, self.P)})
+      self.kept:add{id = id, distance = most, read = places_of(columns[3], (i - 1) * self.P, self.P)}
     end
   end
   self.n = self.n + #ids
-  table.sort(self.wrong, worse)
-  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
 end
 
 -- ---- metrics ----
@@ -214,10 +213,25 @@ function Localization:lines()
   return out
 end
 
---- {wrong = images whose farthest point is farthest off: {id, distance, read = {{x, y}, …}}}
+--- {wrong = images whose farthest point is farthest off: {id, distance, read = {{x, y}, …}}, right = those where it is
+-- nearest}
 function Localization:samples()
   self.waiting:flush()
-  return {wrong = self.wrong, right = {}}
+  return self.kept:samples(function(e) return e.distance == 0 end)
+end
+
+--- result() and by_point: list of {name, n, mae, rmse, hit_2, …}, of the points that could be seen
+function Localization:write()
+  local out = self:result()
+  out.by_point = {}
+  for p = 1, self.P or 0 do
+    if self.each[p] then
+      local row = {name = self:name(p), n = self.each[p].n}
+      put_sums(row, "", self.each[p], self.hits)
+      table.insert(out.by_point, row)
+    end
+  end
+  return out
 end
 
 return {new = new}

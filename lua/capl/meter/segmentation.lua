@@ -6,6 +6,7 @@
 local core = ...
 
 local check = require "check"
+local kept = require "meter.kept"
 local meters = require "meter"
 local pending = require "meter.pending"
 
@@ -13,6 +14,11 @@ local OP = "SegmentationMeter"
 local EXACT = 2 ^ 24 -- f32 counts exactly up to here: pixels of a batch
 local PART = 2 ^ 18 -- pixels at a time: each takes two rows of K numbers
 local WORST = 24
+
+local function worse(a, b)
+  if a.accuracy ~= b.accuracy then return a.accuracy < b.accuracy end
+  return a.id < b.id
+end
 
 local Segmentation = {
   kind = "segmentation", better = "max", ways = {miou = "max", f = "max", f_batch = "max", accuracy = "max"},
@@ -46,8 +52,8 @@ local function new(opts)
   local K, names = classes_of(o)
   if K and K < 1 then check.fail(OP, ("classes is how many there are, from 1 on, or their names; got %d"):format(K)) end
   local self = setmetatable({
-    K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, most = o.worst, n = 0, batches = 0,
-    f_sum = 0, wrong = {}, counted = 0,
+    K = K, names = names, ignore = o.ignore, loader = o.loader, main = o.main, n = 0, batches = 0, f_sum = 0,
+    kept = kept.ends(o.worst, worse), counted = 0,
   }, Segmentation)
   self.matrices = pending.new(function(columns, _, notes)
     self.K = self.K or notes[1].K
@@ -77,18 +83,24 @@ local function matrix_of(self, want, got, classes)
   return one_hot(want, classes):t():matmul(one_hot(got, classes)):reshape(self.K * self.K)
 end
 
+-- The same of any number of pixels, a part of them at a time.
 local function count_matrices(self, want, got, classes)
-  local images, sum = want:size(1), nil
-  local pixels = want:numel() / images
-  if want:numel() > EXACT then check.fail(OP, "a batch has more than 2^24 pixels", "use a smaller batch for evaluation")
-    end
-  local each = math.max(1, math.floor(PART / pixels))
-  for first = 1, images, each do
-    local n = math.min(each, images - first + 1)
+  local sum
+  local pixels = want:numel()
+  want, got = want:reshape(-1), got:reshape(-1)
+  if pixels > EXACT then check.fail(OP, "a batch has more than 2^24 pixels", "use a smaller batch for evaluation") end
+  for first = 1, pixels, PART do
+    local n = math.min(PART, pixels - first + 1)
     local part = matrix_of(self, want:narrow(1, first, n), got:narrow(1, first, n), classes)
     sum = sum and sum + part or part
   end
   return sum
+end
+
+local function classes_tensor(K, device)
+  local values = {}
+  for k = 1, K do values[k] = k - 1 end
+  return core.tensor(values, {dtype = "f32", device = device}):reshape(1, -1)
 end
 
 local function add(self, output, batch)
@@ -96,11 +108,8 @@ local function add(self, output, batch)
   local N = mask:size(1)
   check_sizes(self, output, mask)
   local want, got = mask:to("f32"), output:to("f32"):argmax(2):to("f32")
-  local values = {}
-  for k = 1, self.K do values[k] = k - 1 end
-  local classes = core.tensor(values, {dtype = "f32", device = output.device}):reshape(1, -1)
   local ids = batch.ids or N
-  self.matrices:add({count_matrices(self, want, got, classes)}, ids, {K = self.K})
+  self.matrices:add({count_matrices(self, want, got, classes_tensor(self.K, output.device))}, ids, {K = self.K})
   local counted = want:ne(self.ignore):to("f32")
   local x = output:to("f32")
   local finite = (x - x):reshape(N, -1):sum(2) -- NaN where a score is none, or infinite
@@ -134,16 +143,6 @@ function Segmentation:read_matrices(numbers)
   end
 end
 
-local function worse(a, b)
-  if a.accuracy ~= b.accuracy then return a.accuracy < b.accuracy end
-  return a.id < b.id
-end
-
-local function keep_worst(self)
-  table.sort(self.wrong, worse)
-  for i = self.most + 1, #self.wrong do self.wrong[i] = nil end
-end
-
 function Segmentation:read_images(columns, ids)
   for i, id in ipairs(ids) do
     self.counted = self.counted + columns[2][i]
@@ -152,10 +151,9 @@ function Segmentation:read_images(columns, ids)
       core.error{code = "value", op = OP, path = false,
         message = ("the model's output for sample %d is not finite"):format(id)}
     end
-    if all > 0 and right < all then table.insert(self.wrong, {id = id, accuracy = right / all}) end
+    if all > 0 then self.kept:add{id = id, accuracy = right / all} end
   end
   self.n = self.n + #ids
-  keep_worst(self)
 end
 
 function Segmentation:flush()
@@ -166,15 +164,14 @@ end
 -- ---- metrics ----
 
 -- List of {class, name, pixels, iou, f, recall, precision} of the classes that are in truth or reading.
-local function by_class(self)
-  local out, K = {}, self.K or 0
-  local counts = self.counts or {}
+local function by_class(K, counts, names)
+  local out = {}
   for k = 1, K do
     local hit, meant, read = counts[(k - 1) * K + k] or 0, 0, 0
     for j = 1, K do meant, read = meant + (counts[(k - 1) * K + j] or 0), read + (counts[(j - 1) * K + k] or 0) end
     if meant + read > 0 then
       out[#out + 1] = {
-        class = k - 1, name = self.names and self.names[k], pixels = meant, iou = hit / (meant + read - hit),
+        class = k - 1, name = names and names[k], pixels = meant, iou = hit / (meant + read - hit),
         f = 2 * hit / (meant + read), recall = meant > 0 and hit / meant or nil, precision = read > 0 and hit / read
         or nil,
       }
@@ -206,7 +203,7 @@ end
 --      list of {class, name, pixels, iou, f, recall, precision}, of those in truth or reading
 function Segmentation:result()
   self:flush()
-  local rows, right, pixels = by_class(self), 0, 0
+  local rows, right, pixels = by_class(self.K or 0, self.counts or {}, self.names), 0, 0
   check_classes(self, rows)
   for k = 1, self.counts and self.K or 0 do right = right + self.counts[(k - 1) * self.K + k] end
   for _, row in ipairs(rows) do pixels = pixels + row.pixels end
@@ -236,10 +233,38 @@ end
 
 -- ---- for files ----
 
---- {wrong = the images with the most wrong pixels: {id, accuracy}}
+--- {wrong = the images with the most wrong pixels: {id, accuracy}, right = those with the fewest}
 function Segmentation:samples()
   self:flush()
-  return {wrong = self.wrong, right = {}}
+  return self.kept:samples(function(e) return e.accuracy == 1 end)
+end
+
+--- The name of a class, from 0.
+function Segmentation:name(class) return tostring(self.names and self.names[class + 1] or class) end
+
+--- The classes that a mask has: {[class] = true}.
+-- in   mask (H,W), numbers from 0
+function Segmentation:present(mask)
+  local counts = core.no_grad(function()
+    local sum, flat, classes = nil, mask:to("f32"):reshape(-1), classes_tensor(self.K, mask.device)
+    for first = 1, flat:numel(), PART do
+      local part = one_hot(flat:narrow(1, first, math.min(PART, flat:numel() - first + 1)), classes):sum(1)
+      sum = sum and sum + part or part
+    end
+    return sum:tolist()
+  end)
+  local out = {}
+  for k, n in ipairs(counts) do out[k - 1] = n > 0 or nil end
+  return out
+end
+
+--- Mean IoU of one image, over the classes of truth and reading; nil where no pixel counts.
+-- in   want, got: classes (1,H,W)
+function Segmentation:overlap(want, got)
+  local K, counts = self.K, core.no_grad(count_matrices, self, want:to("f32"), got:to("f32"),
+    classes_tensor(self.K, got.device)):tolist()
+  local rows = by_class(K, counts)
+  return rows[1] and mean_of(rows, "iou")
 end
 
 --- result() and confusion = {labels, counts}: rows are the true class, columns the prediction, in pixels
@@ -247,7 +272,7 @@ function Segmentation:write()
   local out, K = self:result(), self.K or 0
   local labels, counts = {}, {}
   for k = 1, K do
-    labels[k] = self.names and self.names[k] or tostring(k - 1)
+    labels[k] = self:name(k - 1)
     counts[k] = {}
     for j = 1, K do counts[k][j] = self.counts and self.counts[(k - 1) * K + j] or 0 end
   end

@@ -26,6 +26,17 @@ function facts.metrics(r)
   if value.has(r.result, "final") then return r.result.final, "final" end
 end
 
+-- Whether a metric is that of one point or number, which have a table of their own.
+local function is_of_one(metrics, key)
+  for _, list in ipairs{"by_point", "by_number"} do
+    for _, row in ipairs(value.table(metrics, list)) do
+      local name = value.text(row, "name")
+      if name and key:sub(1, #name + 1) == name .. "_" then return true end
+    end
+  end
+  return false
+end
+
 local function shown(key, x) return curves.is_share(key) and html.percent(x) or html.number(x) end
 
 -- "[95.73, 96.49] %" around a metric, from the keys beside it.
@@ -60,7 +71,8 @@ function facts.metric_keys(metrics)
   if main then take(main) end
   for _, key in ipairs(order) do take(key) end
   for _, key in ipairs(value.keys(metrics)) do
-    if not key:match("low$") and not key:match("high$") and not beside[key] and #out < 10 then take(key) end
+    local is_aside = key:match("low$") or key:match("high$") or beside[key] or is_of_one(metrics, key)
+    if not is_aside and #out < 10 then take(key) end
   end
   return out
 end

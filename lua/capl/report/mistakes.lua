@@ -182,7 +182,7 @@ end
 -- ---- pairs ----
 
 local function picture(page, entry, class, alt)
-  local name = value.text(entry, "image")
+  local name = value.text(entry, "overlay") or value.text(entry, "image")
   local bytes = name and page:file(name)
   return bytes and page:picture(bytes, alt, class) or nil
 end
@@ -219,19 +219,51 @@ end
 
 -- ---- classes ----
 
-local function classes_html(metrics)
-  local rows = {}
-  for i, c in ipairs(value.table(metrics, "classes")) do
+-- A table of rows that evaluation.json has under a key; columns: {title, key, how it is written}.
+local function rows_html(metrics, key, title, columns)
+  local rows, heads = {}, {}
+  for i, c in ipairs(value.table(metrics, key)) do
     if i > MOST_LABELS then break end
-    rows[i] = {value.text(c, "name") or facts.plain(value.at(c, "class")), value.number(c, "pixels")}
-    for k, key in ipairs{"iou", "f", "recall", "precision"} do
-      local share = value.number(c, key)
-      rows[i][2 + k] = share and html.percent(share)
+    rows[i] = {}
+    for k, column in ipairs(columns) do
+      local found = value.number(c, column[2])
+      rows[i][k] = found and column[3](found)
     end
+    rows[i][1] = value.text(c, "name") or facts.plain(value.at(c, columns[1][2]))
   end
   if #rows == 0 then return nil end
-  local columns = {{"class"}, {"pixels", "n"}, {"IoU", "n"}, {"F", "n"}, {"recall", "n"}, {"precision", "n"}}
-  return "<h3>By class</h3>" .. html.table("metrics of each class", columns, rows)
+  for k, column in ipairs(columns) do heads[k] = {column[1], k > 1 and "n" or nil} end
+  heads, rows = facts.filled(heads, rows)
+  return ("<h3>%s</h3>"):format(title) .. html.table("metrics " .. title:lower(), heads, rows)
+end
+
+local share, count = html.percent, html.number
+
+local function classes_html(metrics)
+  return rows_html(metrics, "classes", "By class", {{"class", "class", count}, {"samples", "n", count},
+    {"pixels", "pixels", count}, {"IoU", "iou", share}, {"F", "f", share}, {"recall", "recall", share},
+    {"precision", "precision", share}})
+end
+
+local function points_html(metrics)
+  local columns = {{"point", "name", count}, {"images", "n", count}, {"MAE, px", "mae", count},
+    {"RMSE, px", "rmse", count}}
+  for _, key in ipairs(value.keys(value.table(metrics, "by_point", 1))) do
+    local px = key:match("^hit_([%d.]+)$")
+    if px then columns[#columns + 1] = {("within %s px"):format(px), key, share} end
+  end
+  return rows_html(metrics, "by_point", "By point", columns)
+end
+
+local function numbers_html(metrics)
+  return rows_html(metrics, "by_number", "By number", {{"number", "name", count}, {"R²", "r2", count},
+    {"RMSE", "rmse", count}, {"MAE", "mae", count}, {"sMAPE", "smape", share}, {"MAPE", "mape", share}})
+end
+
+-- Numbers are looked at as a scatter plot and a curve.
+local function plots_html(metrics, page)
+  if value.text(metrics, "kind") ~= "regression" then return nil end
+  return page:file_picture("samples.png", "what was read over what was meant")
 end
 
 -- ---- worst samples ----
@@ -248,7 +280,8 @@ local function marked(read, truth)
 end
 
 -- What a sample of a meter without texts says of itself.
-local own = {id = true, name = true, image = true, truth = true, read = true, confidence = true, edits = true}
+local own = {id = true, name = true, image = true, overlay = true, truth = true, read = true, confidence = true,
+  edits = true}
 local function other_words(entry)
   local parts = {}
   for _, key in ipairs(value.keys(entry)) do
@@ -300,7 +333,9 @@ function mistakes.section(r, page)
   if not metrics then return nil end
   local parts = {all_bars(metrics)}
   local worst = worst_html(metrics, page) -- its pictures before those of the pairs, if there is no room for all
-  for _, make in ipairs{classes_html, matrix_html, pairs_html} do parts[#parts + 1] = make(metrics, page) or "" end
+  for _, make in ipairs{plots_html, classes_html, points_html, numbers_html, matrix_html, pairs_html} do
+    parts[#parts + 1] = make(metrics, page) or ""
+  end
   parts[#parts + 1] = worst or ""
   local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
