@@ -261,8 +261,8 @@ function plot.bars(bars)
   if #labels ~= #values then check.fail("plot.bars", ("%d labels have %d values"):format(#labels, #values)) end
   check_path("plot.bars", b.path)
   if not draws() then return end
-  return core.plot.bars(b.path, {title = text_of(b.title), x_label = text_of(b.x_label), labels = labels, values = values,
-    width = b.width, font = b.font})
+  return core.plot.bars(b.path, {title = text_of(b.title), x_label = text_of(b.x_label), labels = labels,
+    values = values, width = b.width, font = b.font})
 end
 
 -- ---- matrices ----
