@@ -12,6 +12,11 @@
 #define RANGE(least, most) {true, least, most}
 #define GRAY(least, most) {true, {least, least, least}, {most, most, most}}
 
+/* 100 symbols, each a class of its own. */
+#define ICONS \
+  "☀☁☂☃☄★☆☉☎☏☑☒☕☘☚☛☝☟☠☢☣☮☯☹☺☻☼☽☾☿♀♁♂♃♄♅♆♇♈♉♊♋♌♍♎♏♐♑♒♓" \
+  "♔♕♖♗♘♚♛♜♝♞♟♠♡♢♣♥♦♨♩♪♫♭♮♯♻♾⚀⚁⚂⚃⚄⚅⚐⚑⚒⚓⚔⚖⚗⚙⚛⚠⚡✂✈✉✌✎❄❤"
+
 static const captcha_preset presets[] = {
   {.name = "lepture", .style = &captcha_lepture,
    .options = {.charset = "0-9A-Z", .length = 4, .width = 160, .height = 60, .fonts = {CAPL_FONT_NOTO_MONO}},
@@ -39,6 +44,13 @@ static const captcha_preset presets[] = {
     .lines = RANGE(0, 2), .arcs = RANGE(0, 1), .curves = RANGE(0, 1), .line_width = RANGE(1, 2), .dots = RANGE(0, 40),
     .dot_size = RANGE(1, 2.5f), .grain = RANGE(0, 0), .smooth = RANGE(0, 0), .background = GRAY(225, 255),
     .ink = GRAY(0, 130), .line_ink = GRAY(0, 160), .backdrop = "plain", .ink_per = "image"}},
+  {.name = "icons", .style = &captcha_free,
+   .options = {.charset = ICONS, .length = 1, .width = 48, .height = 48, .fonts = {CAPL_FONT_DEJAVU},
+               .size = RANGE(24, 38),
+    .rotate = RANGE(-30, 30), .warp = RANGE(0, 0.06f), .rise = RANGE(-0.1f, 0.1f), .lines = RANGE(0, 2),
+    .arcs = RANGE(0, 1), .curves = RANGE(0, 1), .line_width = RANGE(1, 2), .dots = RANGE(0, 8),
+    .dot_size = RANGE(1, 2.5f), .grain = RANGE(0, 20), .smooth = RANGE(0, 0), .background = GRAY(150, 255),
+    .ink = GRAY(0, 150), .line_ink = GRAY(0, 160), .backdrop = "gradient", .ink_per = "image"}},
   {.name = "zh-word", .style = &captcha_lepture,
    .options = {.charset = "gb2312-1:500", .length = 4, .width = 240, .height = 64, .fonts = {CAPL_FONTS_CHINESE}},
    .lepture = {{44, 50, 56}, {0.05f, 0.15f, 0}, {0.1f, 0.1f, 0}, true}, .some_fonts = 3},

@@ -1,4 +1,4 @@
-/* captcha_save.c -- writes generated captchas: as a folder of PNG files named TEXT_INDEX.png, as an LMDB database.
+/* captcha_save.c -- writes generated captchas: as PNG files TEXT_INDEX.png or TEXT/INDEX.png, as an LMDB database.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -17,7 +17,24 @@ typedef struct {
   uint64_t seed;
   int digits; /* of the largest index */
   const char *dir;
+  bool by_text; /* a folder for each text */
 } job;
+
+static capl_status make_folder(const char *dir)
+{
+  if (mkdir(dir, 0777) == 0 || errno == EEXIST) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
+}
+
+static capl_status file_path(const job *j, const char *text, uint32_t index, char *path, size_t size)
+{
+  if (j->by_text) {
+    snprintf(path, size, "%s/%s", j->dir, text);
+    CAPL_TRY(make_folder(path));
+  }
+  int length = snprintf(path, size, "%s/%s%c%0*u.png", j->dir, text, j->by_text ? '/' : '_', j->digits, index);
+  return length < (int)size ? CAPL_OK : CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
+}
 
 static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
 {
@@ -26,16 +43,9 @@ static capl_status save_one(void *context, uint32_t index, uint8_t *pixels)
   char text[CAPL_LABEL_ROOM], path[4096];
   CAPL_TRY(capl_captcha_draw(j->gen, j->seed, index, 3, pixels, labels));
   capl_captcha_text(j->gen, labels, text);
-  int length = snprintf(path, sizeof path, "%s/%s_%0*u.png", j->dir, text, j->digits, index);
-  if (length >= (int)sizeof path) return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", j->dir);
+  CAPL_TRY(file_path(j, text, index, path, sizeof path));
   return capl_png_write(path, pixels, capl_captcha_width(capl_captcha_member(j->gen, j->seed, index, NULL)),
                         capl_captcha_height(j->gen), 3);
-}
-
-static capl_status make_folder(const char *dir)
-{
-  if (mkdir(dir, 0777) == 0 || errno == EEXIST) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EIO, "%s: cannot be made: %s", dir, capl_errno_text(errno));
 }
 
 static capl_status check_charset(const capl_captcha *gen)
@@ -47,14 +57,26 @@ static capl_status check_charset(const capl_captcha *gen)
   return CAPL_FAIL(CAPL_EVALUE, "charset %s holds '%c', which a file name cannot carry in its label", shown, *unfit);
 }
 
-capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
-                              bool (*stop)(void))
+static capl_status save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                        bool (*stop)(void), bool by_text)
 {
   CAPL_TRY(check_charset(gen));
   CAPL_TRY(make_folder(dir));
-  job j = {.gen = gen, .seed = seed, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0)};
+  job j = {.gen = gen, .seed = seed, .dir = dir, .digits = snprintf(NULL, 0, "%u", n ? n - 1 : 0), .by_text = by_text};
   size_t bytes = (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen) * 3;
   return parallel_for(n, threads, bytes, stop, save_one, &j);
+}
+
+capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                              bool (*stop)(void))
+{
+  return save(gen, seed, n, dir, threads, stop, false);
+}
+
+capl_status capl_captcha_save_folders(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
+                                      bool (*stop)(void))
+{
+  return save(gen, seed, n, dir, threads, stop, true);
 }
 
 /* ---- as a database ----------------------------------------------------------------------------- */

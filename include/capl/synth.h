@@ -126,6 +126,9 @@ CAPL_API const char *capl_captcha_font(const capl_captcha *gen, int i);
 CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
                                        int threads, bool (*stop)(void));
 
+/* The same as dir/TEXT/INDEX.png: a folder for each text, as for classes. */
+CAPL_API capl_status capl_captcha_save_folders(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
+                                               int threads, bool (*stop)(void));
 /* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and
 ** _append. */
 CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,

@@ -43,6 +43,7 @@ static void the_presets_come_in_this_order_with_these_usual_values(void **state)
     {"mixed", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
     {"gradient-curve", "2345678bcdefgmnpwxy", 5, 200, 50},
     {"free", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
+    {"icons", NULL, 1, 48, 48}, /* 100 symbols */
     {"zh-word", NULL, 4, 240, 64}, /* 500 characters: below */
   };
   size_t n = sizeof expected / sizeof expected[0];
@@ -51,7 +52,7 @@ static void the_presets_come_in_this_order_with_these_usual_values(void **state)
     if (!drawable_preset((int)i)) continue;
     capl_captcha *gen = make(expected[i].name, NULL);
     if (expected[i].charset) assert_string_equal(capl_captcha_charset(gen), expected[i].charset);
-    else assert_int_equal(capl_vocab_count(capl_captcha_vocab(gen)), 500);
+    else assert_int_equal(capl_vocab_count(capl_captcha_vocab(gen)), expected[i].length == 1 ? 100 : 500);
     assert_int_equal(capl_captcha_length(gen), expected[i].length);
     assert_int_equal(capl_captcha_width(gen), expected[i].width);
     assert_int_equal(capl_captcha_height(gen), expected[i].height);
@@ -101,9 +102,9 @@ static void every_preset_takes_one_font_or_several(void **state)
     const char *name = capl_captcha_preset_name(p);
     draw_some(name, &(capl_captcha_options){.charset = "A-Z", .fonts = {"DejaVuSansMono.ttf"}});
     capl_captcha_options several = {
-      .charset = "A-Z", .fonts = {"DejaVuSans.ttf", "NotoMono-Regular.ttf", "DejaVuSans-Bold.ttf"}};
+      .charset = "A-Z", .length = 4, .fonts = {"DejaVuSans.ttf", "NotoMono-Regular.ttf", "DejaVuSans-Bold.ttf"}};
     draw_some(name, &several);
-    capl_captcha_options single = {.charset = "A-Z", .fonts = {"DejaVuSans.ttf"}};
+    capl_captcha_options single = {.charset = "A-Z", .length = 4, .fonts = {"DejaVuSans.ttf"}};
     capl_captcha *gen = make(name, &several), *one = make(name, &single);
     assert_string_equal(capl_captcha_font(gen, 1), "/usr/share/fonts/truetype/noto/NotoMono-Regular.ttf");
     assert_null(capl_captcha_font(gen, 3));
@@ -191,6 +192,25 @@ static void files_are_named_by_texts_of_their_own_length(void **state)
     assert_ok(capl_captcha_draw(gen, 5, index, 3, image, labels));
     capl_captcha_text(gen, labels, text);
     snprintf(name, sizeof name, "lengths/%s_%u.png", text, index);
+    assert_ok(capl_png_read(in_folder(name), 3, &read));
+    assert_memory_equal(read.pixels, image, area(gen) * 3);
+  }
+  capl_image_fini(&read);
+  capl_captcha_unref(gen);
+}
+
+static void folders_are_named_by_texts(void **state)
+{
+  (void)state;
+  capl_captcha *gen = make("icons", &(capl_captcha_options){.charset = "☀☂"});
+  assert_ok(capl_captcha_save_folders(gen, 5, 12, in_folder("icons"), 2, NULL));
+  capl_image read = {0};
+  for (uint32_t index = 0; index < 12; index++) {
+    int32_t labels[CAPL_LABEL_MAX];
+    char text[CAPL_LABEL_ROOM], name[64];
+    assert_ok(capl_captcha_draw(gen, 5, index, 3, image, labels));
+    capl_captcha_text(gen, labels, text);
+    snprintf(name, sizeof name, "icons/%s/%02u.png", text, index);
     assert_ok(capl_png_read(in_folder(name), 3, &read));
     assert_memory_equal(read.pixels, image, area(gen) * 3);
   }
@@ -338,9 +358,9 @@ static void an_option_that_a_preset_does_not_have_names_those_that_do(void **sta
   (void)state;
   capl_captcha *gen;
   assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.rotate = {true, 0, 5}}, &gen), CAPL_EVALUE,
-               "captcha preset \"lepture\" has no option rotate; it is an option of: free");
+               "captcha preset \"lepture\" has no option rotate; it is an option of: free, icons");
   assert_fails(capl_captcha_new("gradient-curve", &(capl_captcha_options){.dots = {true, 0, 5}}, &gen), CAPL_EVALUE,
-               "captcha preset \"gradient-curve\" has no option dots; it is an option of: gd-security, free");
+               "captcha preset \"gradient-curve\" has no option dots; it is an option of: gd-security, free, icons");
   assert_fails(capl_captcha_new("free", &(capl_captcha_options){.style = "rect"}, &gen), CAPL_EVALUE,
                "captcha preset \"free\" has no option style; it is an option of: gd-security");
 }
@@ -410,7 +430,8 @@ static void every_option_of_a_style_changes_its_images(void **state)
       capl_captcha_options changed = {.charset = "A-Z", .lines = {0}};
       char *field = (char *)&changed + option->offset;
       if (option->kind == CAPL_STYLE_WORD) {
-        *(const char **)field = option->words[1];
+        bool icons = strcmp(capl_captcha_preset_name(p), "icons") == 0 && strcmp(option->name, "backdrop") == 0;
+        *(const char **)field = option->words[icons ? 0 : 1]; /* not the usual one */
       } else if (option->kind == CAPL_STYLE_COLOUR) {
         *(capl_captcha_colours *)field = (capl_captcha_colours){true, {9, 90, 190}, {9, 90, 190}};
       } else {
@@ -667,6 +688,7 @@ int main(void)
     cmocka_unit_test(the_label_is_what_is_drawn),
     cmocka_unit_test(lengths_between_two_numbers_are_equally_frequent),
     cmocka_unit_test(files_are_named_by_texts_of_their_own_length),
+    cmocka_unit_test(folders_are_named_by_texts),
     cmocka_unit_test(full_difficulty_is_no_difficulty),
     cmocka_unit_test(less_noise_leaves_fewer_edges_in_every_preset),
     cmocka_unit_test(without_warp_and_noise_letters_stand_upright),

@@ -245,21 +245,24 @@ static int captcha_draw(lua_State *L)
   return 2;
 }
 
-/* gen:save(dir, n, seed[, threads[, format]]) writes dir/TEXT_INDEX.png, or with format "lmdb" a database */
+/* gen:save(dir, n, seed[, threads[, format]]) writes dir/TEXT_INDEX.png; with format "folders" dir/TEXT/INDEX.png, with
+** "lmdb" a database */
 static int captcha_save(lua_State *L)
 {
   const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
   const char *dir = bind_check_path(L, 2, CAPL_MAY_WRITE);
   int64_t n = bind_check_int(L, 3), seed = bind_check_int(L, 4);
   int64_t threads = lua_isnoneornil(L, 5) ? 0 : bind_check_int(L, 5);
-  bool database = !lua_isnoneornil(L, 6) && !strcmp(bind_check_string(L, 6), "lmdb");
+  const char *format = lua_isnoneornil(L, 6) ? "png" : bind_check_string(L, 6);
   if (n < 0 || n > (int64_t)LIMIT_32)
     return bind_arg_error(L, 3, "0 to 2^32-1 images, got %lld", (long long)n);
   if (threads < 0 || threads > 1024)
     return bind_arg_error(L, 5, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, (database ? data_synth(L)->captcha_pack : data_synth(L)->captcha_save)(gen, (uint64_t)seed, (uint32_t)n,
-      dir, (int)threads, capl_interrupt_pending),
-             NULL);
+  const data_synth_functions *synth = data_synth(L);
+  __typeof__(&capl_captcha_save) save = synth->captcha_save;
+  if (strcmp(format, "lmdb") == 0) save = synth->captcha_pack;
+  if (strcmp(format, "folders") == 0) save = synth->captcha_save_folders;
+  bind_check(L, save(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending), NULL);
   return 0;
 }
 

@@ -11,7 +11,8 @@
 #define DATA_SYNTH_FUNCTIONS(X)                                                                                      \
   X(style_option_at) X(captcha_preset_has) X(captcha_preset_name) X(captcha_new) X(captcha_unref) X(captcha_width)   \
   X(captcha_widths) X(captcha_height) X(captcha_length) X(captcha_font) X(captcha_charset) X(captcha_member)         \
-  X(captcha_draw) X(captcha_text) X(captcha_save) X(captcha_pack) X(source_captcha_new) X(source_captcha_widths_new) \
+  X(captcha_draw) X(captcha_text) X(captcha_save) X(captcha_pack) X(captcha_save_folders) X(source_captcha_new)      \
+  X(source_captcha_widths_new)                                                                                       \
   X(source_slider_new) X(source_faces_new) X(scene_save) X(pm25_make) X(synth_version)
 
 typedef struct {

@@ -1,4 +1,5 @@
--- generate.lua: `capl generate --out=DIR`: captcha images as PNG files named TEXT_INDEX.png or as an LMDB database.
+-- generate.lua: `capl generate --out=DIR`: captcha images as PNG files TEXT_INDEX.png or TEXT/INDEX.png, or as an LMDB
+-- database.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -8,8 +9,8 @@ local scenes = require "cli.generate_scenes"
 
 local spec = {
   {name = "out", type = "text", value = "DIR", doc = "output folder; created if missing; for pm25 a CSV file"},
-  {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "lmdb"}, default = "png",
-    doc = "png: a folder of files named by their text; lmdb: a database"},
+  {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "folders", "lmdb"},
+    default = "png", doc = "png: files named by their text; folders: one for each text, for classes; lmdb: a database"},
   {name = "preset", type = "text", value = "STYLE", default = "lepture",
   doc = "style of the images, see docs/captchas.md"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},
@@ -100,4 +101,5 @@ end
 
 return {main = main, options = spec, examples = {
   {"capl generate --out=captchas --n=500 --preset=mixed --length=4..6", "writes 500 files such as A1B2_17.png"},
+  {"capl generate --out=icons --preset=icons --format=folders --n=20000", "a folder for each of 100 classes"},
 }}

@@ -78,8 +78,9 @@ function captcha.new(source)
   -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned
   --       letters on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed"
   --       (lepture or seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by
-  --       a curve), "free" (every step set below) or "zh-word" (Chinese characters as lepture draws letters, of up to
-  --       three fonts); charset = "0-9A-Z", "一-龥" (by code point), "gb2312-1" (3,755 common Chinese characters),
+  --       a curve), "free" (every step set below), "zh-word" (Chinese characters as lepture draws letters, of up to
+  --       three fonts) or "icons" (one of 100 symbols, turned, on a noisy gradient: a set of classes); charset =
+  --       "0-9A-Z", "一-龥" (by code point), "gb2312-1" (3,755 common Chinese characters),
   --       "gb2312-1:500" (500 of them at even distances) or "@FILE" (the symbols in a UTF-8 file); length = 4, or
   --       {4, 8}: between; width, height (px): without them these four are the preset's; font = font file, its path or
   --       the bare name of an installed one (NAME.ttc:2 is font 2 of a collection, from 0 on), or a list of them, of
@@ -90,10 +91,11 @@ function captcha.new(source)
   --       up on the right to the smallest of these widths that holds them, and a batch has one of them. auto: at most
   --       6, multiples of 8 px. It needs a count; fixed = false: new images in every epoch; true: the same in every
   --       epoch, none of which a fresh source of that seed ever shows
-  --       "free" has, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate (degrees), warp,
-  --       spacing, rise (shares of the size), lines, arcs, curves, dots (how many), line_width, dot_size (px), grain
-  --       (noise of the background, in levels), smooth (times); as a gray level, {lo, hi} or {{r, g, b}, {r, g, b}}:
-  --       background, ink, line_ink; backdrop = "plain" | "gradient"; ink_per = "image" | "letter".
+  --       "free" and "icons" have, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate
+  --       (degrees), warp, spacing (which icons lack), rise (shares of the size), lines, arcs, curves, dots (how many),
+  --       line_width, dot_size (px), grain (noise of the background, in levels), smooth (times); as a gray level,
+  --       {lo, hi} or {{r, g, b}, {r, g, b}}: background, ink, line_ink; backdrop = "plain" | "gradient"; ink_per =
+  --       "image" | "letter".
   --       "gd-security" has size, lines, dots, background, ink, line_ink and style = "default", "rect", "circle",
   --       "ellipse", "ec", "box", "blank" or "any". data.style_options() lists them all
   -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
@@ -112,9 +114,10 @@ function captcha.new(source)
     return made
   end
 
-  --- Writes n captchas as PNG files TEXT_INDEX.png, or as an LMDB database.
-  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "lmdb"; widths = "auto":
-  --       longer texts have wider images; and what data.captcha knows of the style
+  --- Writes n captchas as PNG files TEXT_INDEX.png or TEXT/INDEX.png, or as an LMDB database.
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "folders" | "lmdb";
+  --       folders: one for each text, as data.folder reads classes; widths = "auto": longer texts have wider images;
+  --       and what data.captcha knows of the style
   -- out   names of the fonts
   -- errs io, value: the charset holds a character that file names cannot carry
   function data.save_captchas(opts)
@@ -124,10 +127,10 @@ function captcha.new(source)
     if o.dir == "" then check.fail("data.save_captchas", "dir is empty; it names a folder") end
     check.value("data.save_captchas", {"count", "number"}, o.count)
     local format = o.format or "png"
-    if format ~= "png" and format ~= "lmdb" then
-      check.fail("data.save_captchas", ("format is \"png\" or \"lmdb\", not %s"):format(tostring(format)))
+    if format ~= "png" and format ~= "folders" and format ~= "lmdb" then
+      check.fail("data.save_captchas", ("format is \"png\", \"folders\" or \"lmdb\", not %s"):format(tostring(format)))
     end
-    local folder = format == "png" and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
+    local folder = format ~= "lmdb" and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
     if folder then
       local there, why = core.sys.mkdir(folder)
       if not there then core.error{code = "io", message = why} end
