@@ -87,6 +87,20 @@ describe("classes", function()
     raises("the val loader has other classes than the train loader, or in another order: 2 and 3", fit, {"emu", "猫"})
   end)
 
+  it("are two at least in training, and each a folder", function()
+    local function fit()
+      assert(os.execute(("mkdir -p '%s/one' && cp -r '%s/set/emu' '%s/one'"):format(root, root, root)) == 0)
+      local source = data.folder(root .. "/one", {label = "folder"})
+      local model = capl.nn.Sequential{capl.nn.Flatten(), capl.nn.Linear(24, 1)}
+      local loader = data.loader{source = source, role = "train", batch = 2, workers = 0}
+      train.fit{model = model, optimizer = capl.optim.SGD(model:parameters(), {lr = 0.1}), steps = 1, train = loader,
+        val = false, loss = function(output, batch) return capl.nn.cross_entropy(output, batch.target) end}
+    end
+    raises(root .. "/one has one class, emu: there is none to tell it from", fit)
+    raises(root .. "/set/emu has no folder with images, whose name would be their class", data.folder,
+      root .. "/set/emu", {label = "folder"})
+  end)
+
   it("of two Unicode spellings of one name are refused", function()
     raises("class cafe\204\129 is named twice, in two spellings of Unicode", data.folder, root .. "/set",
       {classes = {"caf\195\169", "cafe\204\129"}})
@@ -129,7 +143,7 @@ describe("the classification meter", function()
     assert.same({4, 0.5, 0.75}, {r.n, r.accuracy, r.top5})
     assert.equal(0.5, r.balanced_accuracy) -- recall of a, c, f, g: 1, 0, 0, 1
     assert.same({{truth = "c", read = "b", count = 1}, {truth = "f", read = "a", count = 1}}, r.confusions)
-    assert.matches("^accuracy 50.00 %% %[15.00, 85.00%], top%-5 75.00 %%, n 4$", meter:line())
+    assert.matches("^accuracy 50.00 %% %[15.00, 85.00%], top%-5 75.00 %% %[30.06, 95.44%], n 4$", meter:line())
     local confusion = meter:write().confusion
     assert.same({1, 0, 0, 0, 0, 0, 0}, confusion.counts[1])
     assert.same({0, 1, 0, 0, 0, 0, 0}, confusion.counts[3])

@@ -115,3 +115,25 @@ describe("data.split", function()
     raises("of 200 images none is left for val with val = 1e-09, test = 0", data.split, all, {val = 1e-9})
   end)
 end)
+
+describe("data.split of classes", function()
+  local dir
+  setup(function()
+    dir = new_folder()
+    data.save_captchas{dir = dir, count = 30, preset = "icons", charset = "☀☂", seed = 1, format = "folders"}
+    data.save_captchas{dir = dir, count = 1, preset = "icons", charset = "★", seed = 1, format = "folders"}
+  end)
+  teardown(function() remove_folder(dir) end)
+
+  it("leaves an image of each in train, whatever the shares", function()
+    local all = data.folder(dir, {label = "folder"})
+    assert.same({"☀", "☂", "★"}, all.class_names)
+    for _, test in ipairs{0, 0.4, 0.7} do
+      local train, val = data.split(all, {val = 0.25, test = test})
+      local seen = {}
+      for i = 0, train:count() - 1 do seen[train:text(i)] = true end
+      assert.same({["★"] = true, ["☀"] = true, ["☂"] = true}, seen)
+      for i = 0, val:count() - 1 do assert.not_equal("★", val:text(i)) end
+    end
+  end)
+end)

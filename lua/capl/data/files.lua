@@ -423,6 +423,10 @@ function files.new(make)
     end
     local classes = classes_of(dir, o)
     local charset = o.charset
+    if o.label == "folder" and not charset and not classes then
+      check.fail("data.folder", ("%s has no folder with images, whose name would be their class"):format(dir),
+        "classes are read from FOLDER/CLASS/IMAGE.png, or from a list of files and classes")
+    end
     if o.label and not charset and not classes then
       check.fail("data.folder", "label needs a charset to know the characters")
     end

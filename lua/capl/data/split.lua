@@ -3,6 +3,7 @@
 local core, observer = ...
 
 local check = require "check"
+local symbols = require "fields.symbols"
 
 local split = {}
 
@@ -52,14 +53,35 @@ local function end_of_val(at, shares)
   return last and count < wanted and last + 1e-15 or shares.test + shares.val
 end
 
+--- Shares whose samples stay in train, as {share = true}: the last one of each class that train had nothing of
+-- otherwise. A class of one image is said, because nothing measures it.
+local function kept_for_classes(parent, at, ends)
+  local last, count, lone, kept = {}, {}, {}, {}
+  for id = 0, parent.class_names and parent:count() - 1 or -1 do
+    local class = parent:text(id)
+    if class then last[class], count[class] = math.max(last[class] or 0, at[id + 1]), (count[class] or 0) + 1 end
+  end
+  for class, share in pairs(last) do
+    if share < ends then kept[share] = true end
+    if count[class] == 1 then lone[#lone + 1] = class end
+  end
+  table.sort(lone)
+  if lone[1] then
+    observer:print(("note: %s: one image, to train on and none to evaluate, of %s: add images"):format(parent.dir,
+      symbols.shown(lone, ", ")))
+  end
+  return kept
+end
+
 -- Below one share is for testing, above it for validation: who wants another val keeps the same test.
 local function sort(parent, shares, share_of)
   local parts, at = {train = {}, val = {}, test = {}}, {}
   for id = 0, parent:count() - 1 do at[id + 1] = share_of(id) end
   local ends = end_of_val(at, shares)
+  local kept = kept_for_classes(parent, at, ends)
   for id = 0, parent:count() - 1 do
     local share = at[id + 1]
-    local name = share < shares.test and "test" or share < ends and "val" or "train"
+    local name = (share >= ends or kept[share]) and "train" or share < shares.test and "test" or "val"
     table.insert(parts[name], id)
   end
   return parts
@@ -186,8 +208,8 @@ function split.new(make)
   --- A source of files in two or three parts that never overlap and stay as they are when files are added (where val
   -- has at
   --- least 8; a small set's is filled up to what its share would be, at most 8). By the bytes
-  --- of each file: the same image is never in two of them, whatever its names. By group: all samples of a writer, a
-  -- site
+  --- of each file: the same image is never in two of them, whatever its names.
+  --- Each class has an image in train. By group: all samples of a writer, a site
   --- or a day are in one part. By list: the parts that somebody else has drawn.
   -- parent source of data.folder, data.list or data.lmdb
   -- opts   val = 0.1, test = 0: shares of all images; group = Lua pattern whose capture in the path is the group's

@@ -185,24 +185,27 @@ end
 
 --- The metrics.
 -- out  role; n: samples; accuracy, low, high: share whose greatest score is that of the right class, and its 95 %
---      interval; top5: share where it is among the five greatest (absent with five classes or fewer);
---      balanced_accuracy: mean recall of the classes; confidence: mean; confusions: the ten most frequent
+--      interval; top5, top5_low, top5_high: share where it is among the five greatest (absent with five classes or
+--      fewer); balanced_accuracy: mean recall of the classes; confidence: mean; confusions: the ten most frequent
 function Classification:result()
   self.waiting:flush()
   local accuracy, low, high = interval.share(self.right, self.n)
+  local top5, top5_low, top5_high
+  if (self.K or 0) > TOP then top5, top5_low, top5_high = interval.share(self.near, self.n) end
   local confusions = {}
   for i, c in ipairs(self:confusions(10)) do confusions[i] = {truth = c.truth, read = c.read, count = c.count} end
   return {
     role = self.role, n = self.n, accuracy = accuracy, low = low, high = high,
-    top5 = (self.K or 0) > TOP and self.near / math.max(self.n, 1) or nil, balanced_accuracy = balanced(by_class(self)),
+    top5 = top5, top5_low = top5_low, top5_high = top5_high, balanced_accuracy = balanced(by_class(self)),
     confidence = self.n > 0 and self.confidence / self.n or nil, confusions = confusions,
   }
 end
 
---- "accuracy 96.13 % [95.73, 96.49], top-5 99.20 %, n 10000"
+--- "accuracy 96.13 % [95.73, 96.49], top-5 99.20 % [99.01, 99.36], n 10000"
 function Classification:line()
   local r = self:result()
-  local top = r.top5 and (", top-5 %.2f %%"):format(100 * r.top5) or ""
+  local top = r.top5
+    and (", top-5 %.2f %% [%.2f, %.2f]"):format(100 * r.top5, 100 * r.top5_low, 100 * r.top5_high) or ""
   return ("accuracy %.2f %% [%.2f, %.2f]%s, n %d"):format(100 * r.accuracy, 100 * r.low, 100 * r.high, top, r.n)
 end
 

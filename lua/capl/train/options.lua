@@ -88,6 +88,13 @@ local function check_vocabulary(o, name)
     ("%s = %s in the source of %s"):format(key, value, name))
 end
 
+local function check_classes(loader)
+  if not loader.class_names or #loader.class_names ~= 1 then return end
+  local dir = loader.source and loader.source.dir or "the train loader"
+  check.fail(OP, ("%s has one class, %s: there is none to tell it from"):format(dir, loader.class_names[1]),
+    "a second folder, or name in the list, with images of what is no " .. loader.class_names[1])
+end
+
 local function check_parts(run, o)
   if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
   if core.is_callable(o.model.member) then
@@ -98,6 +105,7 @@ local function check_parts(run, o)
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
   for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
+  check_classes(o.train)
   for _, name in ipairs{"val", "test"} do check_vocabulary(o, name) end
   if type(o.capture) == "string" and o.capture ~= "auto" then
     check.unknown(OP, "capture", o.capture, {"auto", "true", "false"})
