@@ -1,9 +1,9 @@
 --- capl: 1
--- attention.lua: milliseconds of layer norm and attention forward and backward, for bench/ops/attention.py.
+-- attention.lua: milliseconds of layer norm, dropout and attention forward and backward, for bench/ops/attention.py.
 --
 --     capl bench/ops/attention.lua --shapes="layer_norm,4096,256;attention,32,4,128,64;..." --dtype=f32 --repeats=5
 --
--- layer_norm,rows,features; attention,N,heads,L,features of a head; causal: likewise; layer,N,heads,L,features: of
+-- layer_norm,rows,features; dropout: likewise; attention,N,heads,L,features of a head; causal: likewise; layer,N,heads,L,features: of
 -- nn.MultiheadAttention. One line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {shapes = "", dtype = "f32", repeats = 5}
@@ -18,6 +18,11 @@ local makers = {}
 function makers.layer_norm(rows, features)
   local layer, x = nn.LayerNorm(features), tensor(rows, features)
   return function() return layer(x) end, {x, layer.weight, layer.bias}
+end
+
+function makers.dropout(rows, features)
+  local layer, x = nn.Dropout(0.2), tensor(rows, features)
+  return function() return layer(x) end, {x}
 end
 
 local function attention(causal)

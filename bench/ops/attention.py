@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Layer norm and attention, forward and backward, in capl and in PyTorch, in turn: milliseconds and their ratio.
+"""Layer norm, dropout and attention, forward and backward, in capl and in PyTorch, in turn: milliseconds and their ratio.
 
 usage: attention.py [--dtype=f32|bf16] [--rounds=N] [--threads=N] [--json]
 
@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 SHAPES = [
-    ("layer_norm", 4096, 256), ("layer_norm", 1600, 512), ("layer_norm", 20000, 64), ("layer_norm", 512, 3000),
+    ("layer_norm", 4096, 256), ("layer_norm", 1600, 512), ("layer_norm", 20000, 64), ("layer_norm", 512, 3000), ("dropout", 4096, 256),
     ("attention", 32, 4, 64, 32), ("attention", 32, 4, 128, 64), ("attention", 32, 4, 256, 64), ("attention", 8, 8, 100, 48),
     ("causal", 32, 4, 256, 64), ("layer", 32, 4, 64, 32), ("layer", 32, 4, 128, 64),
 ]
@@ -56,6 +56,9 @@ def ways(shape, dtype):
         layer = nn.LayerNorm(sizes[1]).to(dtype)
         x = torch.randn(*sizes, dtype=dtype, requires_grad=True)
         return [(lambda: layer(x), [x, layer.weight, layer.bias])]
+    if what == "dropout":
+        drop, x = nn.Dropout(0.2), torch.randn(*sizes, dtype=dtype, requires_grad=True)
+        return [(lambda: drop(x), [x])]
     if what == "layer":
         n, heads, length, e = sizes
         layer, x = nn.MultiheadAttention(heads * e, heads, batch_first=True), torch.randn(n, length, heads * e, requires_grad=True)

@@ -200,6 +200,7 @@ static const op_case cases[] = {
   {CAPL_OP_log_sigmoid, "", {{DATA, S1(53)}}},
   {CAPL_OP_clamp, "min=-0.5 max=0.3", {{DATA, S1(53)}}},
   {CAPL_OP_dropout, "p=0.3 seed=77 offset=5", {{DATA, S2(9, 111)}}},
+  {CAPL_OP_dropout, "p=0.3 seed=78 offset=6", {{DATA, S2(301, 111)}}},
   {CAPL_OP_dropout, "p=0.5 seed=3", {{DATA, S4(2, 5, 3, 7)}}},
 
   {CAPL_OP_contiguous, "", {{DATA, S4(3, 37, 5, 7)}}},

@@ -203,12 +203,31 @@ static void philox_words(const vec_dropout *p, uint64_t first, uint32_t words[4 
   }
 }
 
-void VEC(dropout)(const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y)
+/* Elements [i, end), whose words begin at *words. */
+INLINE void dropout_some(const vec_dropout *p, const capl_dtype real, int64_t i, int64_t end, const uint32_t *words,
+                         const void *x, void *y)
+{
+  for (; i + VN <= end; i += VN, words += VN) {
+    vu word;
+    memcpy(&word, words, sizeof word);
+    v_store(real, y, i, v_where((vi)(word >= p->threshold), v_load(real, x, i) * p->scale));
+  }
+  for (; i < end; i++) f_store(real, y, i, *words++ >= p->threshold ? f_load(real, x, i) * p->scale : 0);
+}
+
+INLINE void dropout_of(const vec_dropout *p, const capl_dtype real, int64_t first, int64_t n, const void *x, void *y)
 {
   uint32_t words[4 * BLOCKS];
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0, end; i < n; i = end) {
     int place = (int)((first + i) % (4 * BLOCKS));
-    if (place == 0 || i == 0) philox_words(p, (uint64_t)(first + i - place) / 4, words);
-    f_store(real, y, i, words[place] >= p->threshold ? f_load(real, x, i) * p->scale : 0);
+    philox_words(p, (uint64_t)(first + i - place) / 4, words);
+    end = i + 4 * BLOCKS - place < n ? i + 4 * BLOCKS - place : n;
+    dropout_some(p, real, i, end, words + place, x, y);
   }
+}
+
+void VEC(dropout)(const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y)
+{
+  if (real == CAPL_BF16) dropout_of(p, CAPL_BF16, first, n, x, y);
+  else dropout_of(p, CAPL_F32, first, n, x, y);
 }
