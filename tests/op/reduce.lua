@@ -51,6 +51,18 @@ end
 case {op = "argmax", name = "of many", inputs = {gen.distinct {9001}}, batch = false}
 case {op = "argmax", name = "across many rows", inputs = {gen.distinct {2000, 6}}, attrs = {dim = 1}, batch = false}
 case {op = "argmax", name = "of many equals the first", inputs = {gen.int {3, 4000, lo = 0, hi = 3}}, attrs = {dim = 2}}
+for _, n in ipairs {5, 70, 400} do
+  for _, place in ipairs {1, 3, n - 1, n} do -- of the largest and a second one behind it, of NaN and a larger number before it
+    local values, nans = {}, {}
+    for k = 1, n do values[k], nans[k] = -k % 3, k == place and 0 / 0 or -k end
+    values[place], values[math.min(n, place + 2)] = 9, 9
+    for name, list in pairs {largest = values, NaN = nans} do
+      local x = gen.values {1, n, values = list, diff = false}
+      case {op = "argmax", name = ("%s at %d of %d"):format(name, place, n), inputs = {x}, attrs = {dim = 2}, only = {"expected"}, expect = {{place - 1}}}
+      case {op = "amax", name = ("%s at %d of %d"):format(name, place, n), inputs = {x}, attrs = {dims = 2}, only = {"expected"}, expect = {{name == "NaN" and 0 / 0 or 9}}}
+    end
+  end
+end
 case {op = "sum", name = "bytes do not overflow", inputs = {gen.values {3, values = {200, 200, 200}, dtype = "u8"}}, expect = {{600}}}
 case {op = "sum", name = "true counts as 1", inputs = {gen.values {3, values = {1, 0, 1}, dtype = "bool"}}, expect = {{2}}}
 case {op = "mean", name = "integers are refused", inputs = {gen.int {3}}, fails = {"dtype", "x must be floating point"}}

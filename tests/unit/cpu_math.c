@@ -111,8 +111,36 @@ static void functions_are_as_exact_as_stated(void **state)
   free(x);
 }
 
+/* Of numbers up to 0: the gradient of log_softmax at a row (x, 0) by (0, 1) begins with -exp(x). */
+static void exponentials_of_softmax_are_exact(void **state)
+{
+  (void)state;
+  capl_device *cpu;
+  int64_t n, below = 0;
+  float *x = numbers(&n);
+  OK(capl_device_open("cpu", &cpu));
+  for (int64_t i = 0; i < n; i++)
+    if (!(x[i] > 0)) x[below++] = x[i];
+  capl_tensor *in[2], *out;
+  for (int k = 0; k < 2; k++) OK(capl_tensor_new(cpu, CAPL_F32, 2, (int64_t[]){below, 2}, CAPL_AUTO, &in[k]));
+  for (int64_t i = 0; i < below; i++) {
+    memcpy((float *)capl_tensor_data(in[0]) + 2 * i, (float[]){x[i], 0}, 2 * sizeof *x);
+    memcpy((float *)capl_tensor_data(in[1]) + 2 * i, (float[]){0, 1}, 2 * sizeof *x);
+  }
+  OK(capl_op_call(CAPL_OP_log_softmax_grad, in, 2, NULL, &out));
+  float *y = capl_tensor_data(out);
+  for (int64_t i = 0; i < below; i++) y[i] = -y[2 * i];
+  compare(CAPL_OP_exp, exp, 2, 2 * FLT_MIN, x, y, below);
+  free(x);
+  for (int k = 0; k < 2; k++) capl_tensor_unref(in[k]);
+  capl_tensor_unref(out);
+}
+
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(functions_are_as_exact_as_stated)};
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(functions_are_as_exact_as_stated),
+    cmocka_unit_test(exponentials_of_softmax_are_exact),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

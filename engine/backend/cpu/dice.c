@@ -8,7 +8,7 @@
 #include "base/count.h"
 #include "ops/attrs.h"
 
-enum { STACK_CLASSES = 1024, PLACES = 512 };
+enum { STACK_SHARES = 1024, PLACES = 512 };
 
 typedef struct {
   int64_t images, places, classes, pieces; /* pieces: of an image */
@@ -41,29 +41,48 @@ static capl_status region_init(region_job *job, const capl_call *call)
   return CAPL_OK;
 }
 
-/* The classes' shares at a place; row holds them where they are computed. */
-static const float *shares(const region_job *job, int64_t at, float *row)
+static void softmax(const region_job *job, int64_t count, const float *x, float *y)
 {
-  const float *x = job->x + at * job->classes;
+  cpu_now->softmax(&(vec_rows){CAPL_F32, false, count, job->classes, job->classes, 1}, x, y);
+}
+
+/* The classes' shares at places that follow each other; rows holds them where they are computed. */
+static const float *shares(const region_job *job, int64_t first, int64_t count, float *rows)
+{
+  const float *x = job->x + first * job->classes;
   if (!job->softmax) return x;
-  cpu_now->softmax_row(CAPL_F32, job->classes, x, row, false);
-  return row;
+  softmax(job, count, x, rows);
+  return rows;
+}
+
+static void add_place(const region_job *job, int64_t label, const float *p, double *sums)
+{
+  int64_t n = job->classes;
+  if (label == job->ignore) return;
+  for (int64_t k = 0; k < n; k++) sums[REGION_PREDICTED * n + k] += (double)p[k];
+  sums[REGION_SHARED * n + label] += (double)p[label];
+  sums[REGION_LABELLED * n + label] += 1;
+}
+
+/* Places of [first, end) whose shares fit into STACK_SHARES. */
+static int64_t places_at_once(const region_job *job, int64_t first, int64_t end)
+{
+  int64_t most = STACK_SHARES / job->classes;
+  return end - first < most ? end - first : most;
 }
 
 static void sum_piece(const region_job *job, int64_t piece)
 {
-  int64_t n = job->classes, image = piece / job->pieces, first = piece % job->pieces * PLACES;
-  int64_t last = first + PLACES < job->places ? first + PLACES : job->places;
+  int64_t n = job->classes, image = piece / job->pieces, begin = piece % job->pieces * PLACES, count;
+  int64_t end = begin + PLACES < job->places ? begin + PLACES : job->places;
   double *sums = job->partial + piece * REGION_SUMS * n;
-  float row[STACK_CLASSES];
+  float rows[STACK_SHARES];
   memset(sums, 0, (size_t)(REGION_SUMS * n) * sizeof *sums);
-  for (int64_t at = image * job->places + first; at < image * job->places + last; at++) {
-    int64_t label = label_of(job, at);
-    if (label == job->ignore) continue;
-    const float *p = shares(job, at, row);
-    for (int64_t k = 0; k < n; k++) sums[REGION_PREDICTED * n + k] += (double)p[k];
-    sums[REGION_SHARED * n + label] += (double)p[label];
-    sums[REGION_LABELLED * n + label] += 1;
+  for (int64_t first = begin; first < end; first += count) {
+    int64_t at = image * job->places + first;
+    count = places_at_once(job, first, end);
+    const float *p = shares(job, at, count, rows);
+    for (int64_t i = 0; i < count; i++) add_place(job, label_of(job, at + i), p + i * n, sums);
   }
 }
 
@@ -98,6 +117,7 @@ static capl_status cpu_dice_sums(const capl_call *call)
   return CAPL_OK;
 }
 
+/* dx holds the shares, if there is a softmax. */
 static void grad_place(const region_job *job, int64_t at, int64_t label)
 {
   int64_t n = job->classes;
@@ -108,7 +128,6 @@ static void grad_place(const region_job *job, int64_t at, int64_t label)
     dx[label] += own;
     return;
   }
-  cpu_now->softmax_row(CAPL_F32, n, job->x + at * n, dx, false);
   for (int64_t k = 0; k < n; k++) mean += dx[k] * d[REGION_PREDICTED * n + k];
   mean += dx[label] * own;
   float extra = dx[label] * own;
@@ -120,9 +139,11 @@ static void grad_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const region_job *job = arg;
+  int64_t n = job->classes;
+  if (job->softmax) softmax(job, end - begin, job->x + begin * n, job->dx + begin * n);
   for (int64_t at = begin; at < end; at++) {
     int64_t label = label_of(job, at);
-    if (label == job->ignore) memset(job->dx + at * job->classes, 0, (size_t)job->classes * sizeof *job->dx);
+    if (label == job->ignore) memset(job->dx + at * n, 0, (size_t)n * sizeof *job->dx);
     else grad_place(job, at, label);
   }
 }
@@ -140,7 +161,7 @@ static capl_status cpu_dice_sums_grad(const capl_call *call)
 static bool supports_regions(const capl_call *call)
 {
   const capl_tensor *x = call->in[0];
-  return x->dtype == CAPL_F32 && x->size[2] <= STACK_CLASSES && capl_tensor_numel(x) > 0 &&
+  return x->dtype == CAPL_F32 && x->size[2] <= STACK_SHARES && capl_tensor_numel(x) > 0 &&
          (call->n_in < 3 || call->in[2]->dtype == CAPL_F32);
 }
 

@@ -59,36 +59,42 @@ static capl_status ce_init(ce_job *job, const capl_call *call, int weight)
   return CAPL_OK;
 }
 
+static vec_rows ce_rows(const ce_job *job, int64_t count)
+{
+  return (vec_rows){CAPL_F32, false, count, job->classes, job->classes, 1};
+}
+
 /* What smoothing spreads over the classes: the sum of their log-probabilities times their weights. */
-static double spread(const ce_job *job, const float *y)
+static double spread(const ce_job *job, const float *x, double log_sum)
 {
   double sum = 0;
-  if (!job->weight) return cpu_now->sum(CAPL_F32, job->classes, y);
-  for (int64_t k = 0; k < job->classes; k++) sum += (double)(job->weight[k] * y[k]);
+  if (!job->weight) return cpu_now->sum(CAPL_F32, job->classes, x) - (double)job->classes * log_sum;
+  for (int64_t k = 0; k < job->classes; k++) sum += (double)job->weight[k] * ((double)x[k] - log_sum);
   return sum;
 }
 
-/* log_softmax of one row into y; the loss is minus its value at the label, blended with its mean. */
-static double row_loss(const ce_job *job, int64_t r, float *y)
+/* Minus the log-probability of the label, blended with the mean of all. */
+static double row_loss(const ce_job *job, int64_t r, double log_sum)
 {
   int64_t label = label_of(job, r), n = job->classes;
+  const float *x = job->logits + r * n;
   if (label == job->ignore) return 0;
-  cpu_now->softmax_row(CAPL_F32, n, job->logits + r * n, y, true);
-  double loss = -(1 - job->smoothing) * weight_of(job, label) * y[label];
-  if (job->smoothing > 0) loss -= job->smoothing * spread(job, y) / (double)n;
-  if (job->gamma > 0) loss *= pow(-expm1(y[label]), job->gamma);
+  double log_p = (double)x[label] - log_sum, loss = -(1 - job->smoothing) * weight_of(job, label) * log_p;
+  if (job->smoothing > 0) loss -= job->smoothing * spread(job, x, log_sum) / (double)n;
+  if (job->gamma > 0) loss *= pow(-expm1(log_p), job->gamma);
   return loss;
 }
 
-enum { STACK_CLASSES = 1024 };
+enum { ROWS = 64 }; /* at once */
 
 static void ce_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   ce_job *job = arg;
-  float row[STACK_CLASSES];
-  double sum = 0;
+  double sum = 0, log_sums[ROWS];
   for (int64_t r = begin; r < end; r++) {
-    double loss = row_loss(job, r, row);
+    vec_rows rows = ce_rows(job, end - r < ROWS ? end - r : ROWS);
+    if ((r - begin) % ROWS == 0) cpu_now->log_sums(&rows, job->logits + r * job->classes, log_sums);
+    double loss = row_loss(job, r, log_sums[(r - begin) % ROWS]);
     if (job->reduction == NONE) job->out[r] = (float)loss;
     sum += loss;
   }
@@ -128,8 +134,11 @@ static void row_slope(const ce_job *job, int64_t label, double scale, float *dx)
   double even = job->smoothing / (double)n, whole = 1 - job->smoothing;
   if (job->gamma > 0) scale *= focus_slope(job, (double)dx[label]);
   if (!job->weight) {
+    float factor = (float)scale, shift = (float)(-even * scale);
     dx[label] -= (float)whole;
-    cpu_now->unary(VEC_affine, CAPL_F32, n, dx, dx, (float)scale, (float)(-even * scale));
+    if (n > VEC_FEW) cpu_now->unary(VEC_affine, CAPL_F32, n, dx, dx, factor, shift);
+    else
+      for (int64_t k = 0; k < n; k++) dx[k] = dx[k] * factor + shift;
     return;
   }
   double sum = whole * weight_of(job, label) + even * job->all_weights;
@@ -137,23 +146,28 @@ static void row_slope(const ce_job *job, int64_t label, double scale, float *dx)
     dx[k] = (float)((dx[k] * sum - (double)job->weight[k] * (k == label ? even + whole : even)) * scale);
 }
 
-static void ce_grad_part(void *arg, int64_t begin, int64_t end, int thread)
+/* Rows [begin, end) of dx, which lie in the cache. */
+static void ce_grad_rows(const ce_job *job, int64_t begin, int64_t end)
 {
-  (void)thread;
-  const ce_job *job = arg;
   int64_t n = job->classes;
+  vec_rows rows = ce_rows(job, end - begin);
+  cpu_now->softmax(&rows, job->logits + begin * n, job->out + begin * n);
   for (int64_t r = begin; r < end; r++) {
     int64_t label = label_of(job, r);
     float *dx = job->out + r * n;
     double scale = job->dloss[job->reduction == NONE ? r : 0];
     if (job->reduction == MEAN) scale /= job->counted;
-    if (label == job->ignore) {
-      memset(dx, 0, (size_t)n * sizeof *dx);
-      continue;
-    }
-    cpu_now->softmax_row(CAPL_F32, n, job->logits + r * n, dx, false);
-    row_slope(job, label, scale, dx);
+    if (label == job->ignore) memset(dx, 0, (size_t)n * sizeof *dx);
+    else row_slope(job, label, scale, dx);
   }
+}
+
+static void ce_grad_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const ce_job *job = arg;
+  int64_t some = job->classes > VEC_FEW ? 1 : ROWS;
+  for (int64_t r = begin; r < end; r += some) ce_grad_rows(job, r, end - r < some ? end : r + some);
 }
 
 static capl_status cpu_cross_entropy_grad(const capl_call *call)
@@ -174,8 +188,8 @@ static bool is_f32_or_none(const capl_call *call, int i)
 static bool supports_ce(const capl_call *call)
 {
   const capl_tensor *logits = call->in[0];
-  return logits->dtype == CAPL_F32 && logits->size[1] <= STACK_CLASSES && capl_tensor_numel(logits) > 0 &&
-         is_f32_or_none(call, 2) && is_f32_or_none(call, 3);
+  return logits->dtype == CAPL_F32 && capl_tensor_numel(logits) > 0 && is_f32_or_none(call, 2) &&
+         is_f32_or_none(call, 3);
 }
 
 /* ---- binary cross-entropy with logits: reduction ---- */

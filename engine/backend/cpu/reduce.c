@@ -46,8 +46,11 @@ static void max_run(void *arg, int64_t n, const int64_t *at, const int64_t *step
   const sum_part *part = arg;
   const void *x = cpu_at(part->job->x, part->job->real, at[0]);
   double *best = part->sums + at[1];
-  for (int64_t i = 0; i < n; i++)
-    best[i * step[1]] = larger(best[i * step[1]], value_at(part->job->real, x, i * step[0]));
+  if (step[0] == 1 && step[1] == 0) *best = larger(*best, cpu_now->largest(part->job->real, n, x));
+  else if (step[0] == 1 && step[1] == 1) cpu_now->largest_to(part->job->real, n, x, best);
+  else
+    for (int64_t i = 0; i < n; i++)
+      best[i * step[1]] = larger(best[i * step[1]], value_at(part->job->real, x, i * step[0]));
 }
 
 static void sum_run(void *arg, int64_t n, const int64_t *at, const int64_t *step)

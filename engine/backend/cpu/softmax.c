@@ -1,7 +1,7 @@
 /* softmax.c -- softmax and log_softmax over any dim.
 **
-** Rows that lie in one piece in memory are computed where they are. Of others sixteen neighbours are laid out as rows
-** first, so that every line that is read or written is used whole.
+** Rows that lie in one piece in memory are computed where they are, and so are short ones whose elements lie apart. Of
+** long ones sixteen neighbours are laid out as rows first, so that every line that is read or written is used whole.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cpu/cpu.h"
@@ -19,22 +19,40 @@ typedef struct {
 
 enum { SIDE = 16 };
 
-static void one_row(const softmax_job *job, const void *x, const void *dy, void *y)
+/* count rows whose elements lie step apart. */
+static void run_rows(const softmax_job *job, int64_t count, int64_t step, const void *x, const void *dy, void *y)
 {
-  if (job->backward) cpu_now->softmax_grad_row(job->real, job->n, x, dy, y, job->log);
-  else cpu_now->softmax_row(job->real, job->n, x, y, job->log);
+  vec_rows rows = {job->real, job->log, count, job->n, step == 1 ? job->n : 1, step};
+  if (job->backward) cpu_now->softmax_grad(&rows, x, dy, y);
+  else cpu_now->softmax(&rows, x, y);
+}
+
+static void run_at(const softmax_job *job, int64_t count, int64_t at)
+{
+  run_rows(job, count, job->inner, cpu_at(job->x, job->real, at), job->backward ? cpu_at(job->dy, job->real, at) : NULL,
+           cpu_at(job->y, job->real, at));
 }
 
 static void rows_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const softmax_job *job = arg;
-  for (int64_t at = begin * job->n; at < end * job->n; at += job->n)
-    one_row(job, cpu_at(job->x, job->real, at), job->backward ? cpu_at(job->dy, job->real, at) : NULL,
-            cpu_at(job->y, job->real, at));
+  run_at(job, end - begin, begin * job->n);
 }
 
-/* ---- rows whose elements lie apart ---- */
+/* Rows of few elements that lie apart, in the order of memory. */
+static void few_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const softmax_job *job = arg;
+  while (begin < end) {
+    int64_t first = begin % job->inner, left = job->inner - first, count = end - begin < left ? end - begin : left;
+    run_at(job, count, begin / job->inner * job->n * job->inner + first);
+    begin += count;
+  }
+}
+
+/* ---- long rows whose elements lie apart ---- */
 
 #define TURN(type, to, from)                                                       \
   for (int64_t k = 0; k < job->n; k++)                                             \
@@ -64,8 +82,7 @@ static void columns_part(void *arg, int64_t begin, int64_t end, int thread)
     int64_t at = b / blocks * job->n * job->inner + first;
     columns_to_rows(job, cpu_at(job->x, job->real, at), count, x);
     if (job->backward) columns_to_rows(job, cpu_at(job->dy, job->real, at), count, dy);
-    for (int64_t c = 0; c < count * job->n; c += job->n)
-      one_row(job, cpu_at(x, job->real, c), cpu_at(dy, job->real, c), cpu_at(y, job->real, c));
+    run_rows(job, count, 1, x, dy, y);
     rows_to_columns(job, y, count, cpu_at(job->y, job->real, at));
   }
 }
@@ -92,8 +109,8 @@ static capl_status softmax(const capl_call *call, bool log, bool backward)
                      .x = capl_tensor_data(x), .y = capl_tensor_data(call->out[0])};
   if (backward) job.dy = capl_tensor_data(call->in[1]);
   int64_t grain = CPU_GRAIN / (4 * n) + 1; /* an exponential costs several nanoseconds */
-  if (job.inner > 1) return run_columns(call, &job, grain);
-  cpu_parallel(capl_tensor_numel(x) / n, grain, rows_part, &job);
+  if (job.inner > 1 && n > VEC_FEW) return run_columns(call, &job, grain);
+  cpu_parallel(capl_tensor_numel(x) / n, grain, job.inner > 1 ? few_part : rows_part, &job);
   return CAPL_OK;
 }
 

@@ -5,23 +5,6 @@
 
 #include "backend/cpu/vec/math.h"
 
-/* e to the power f of f <= 0: simpler than v_exp; below -87 it is 0. NaN is not kept. */
-INLINE vf exp_below_0(vf f)
-{
-  vf kept = v_max(f, v_set(-87.3f));
-  vi whole = __builtin_convertvector(kept * 1.44269504f - 0.5f, vi);
-  vf n = __builtin_convertvector(whole, vf);
-  vf r = kept - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
-  vf p = v_set(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  return v_where(f > v_set(-87.3f), p * (vf)((whole + 127) << 23));
-}
-
 INLINE vf v_min(vf a, vf b)
 {
   return v_select(a < b, a, b);
@@ -33,7 +16,7 @@ INLINE vf join(vf a, vf b, vf c)
 {
   vf high = v_max(a, b), low = v_min(a, b), all = a + b + c;
   vf most = v_max(v_max(high, c), v_set(-FLT_MAX)), middle = v_max(low, v_min(high, c)), least = v_min(low, c);
-  vf sum = exp_below_0(middle - most) + exp_below_0(least - most);
+  vf sum = v_exp_below(middle - most) + v_exp_below(least - most);
   vf y = v_select(most > v_set(-FLT_MAX), most + v_log(sum + 1.0f), v_set(-__builtin_inff()));
   return v_select(all != all, all, y);
 }
@@ -62,7 +45,7 @@ float VEC(ctc_shares)(int64_t n, const float *other, float *path)
   }
   vf most = v_set(v_largest(best));
   for (int64_t s = 0; s < n; s += VN) {
-    vf both = v_load_f32(path + s), share = v_select(both != both, both, exp_below_0(both - most));
+    vf share = v_exp_below(v_load_f32(path + s) - most);
     v_store(CAPL_F32, path, s, share);
     sum += share;
   }

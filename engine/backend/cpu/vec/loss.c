@@ -5,18 +5,6 @@
 
 enum { TILE = 4096 }; /* elements summed in f32 before they are added to a double */
 
-/* Element vector i of n; what lies behind the end is not used. */
-INLINE vf load_upto(capl_dtype real, const void *p, int64_t i, int64_t n)
-{
-  return i + VN <= n ? v_load(real, p, i) : v_load_part(real, p, i, (int)(n - i));
-}
-
-INLINE void store_upto(capl_dtype real, void *p, int64_t i, int64_t n, vf f)
-{
-  if (i + VN <= n) v_store(real, p, i, f);
-  else v_store_part(real, p, i, f, (int)(n - i));
-}
-
 INLINE vf smooth_l1(vf d, vf beta)
 {
   vf far = v_abs(d);
@@ -70,7 +58,7 @@ INLINE double sum_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int
     for (; i + VN <= last; i += VN) sum += loss_of(kind, v_load(real, x, i), v_load_f32(target + i), p, q);
     total += v_total(sum);
     if (i == last) continue;
-    vf rest = loss_of(kind, load_upto(real, x, i, last), load_upto(CAPL_F32, target, i, last), p, q);
+    vf rest = loss_of(kind, v_load_upto(real, x, i, last, 0), v_load_upto(CAPL_F32, target, i, last, 0), p, q);
     for (int64_t k = 0; k < last - i; k++) total += rest[k];
   }
   return total;
@@ -81,7 +69,8 @@ INLINE void each_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int6
 {
   vf p = v_set(l->p), q = v_set(l->q);
   for (int64_t i = 0; i < n; i += VN)
-    store_upto(CAPL_F32, y, i, n, loss_of(kind, load_upto(real, x, i, n), load_upto(CAPL_F32, target, i, n), p, q));
+    v_store_upto(CAPL_F32, y, i, n,
+                 loss_of(kind, v_load_upto(real, x, i, n, 0), v_load_upto(CAPL_F32, target, i, n, 0), p, q));
 }
 
 INLINE void grad_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int64_t n, const void *x,
@@ -89,8 +78,8 @@ INLINE void grad_of(const vec_loss *l, vec_loss_kind kind, capl_dtype real, int6
 {
   vf p = v_set(l->p), q = v_set(l->q);
   for (int64_t i = 0; i < n; i += VN) {
-    vf slope = slope_of(kind, load_upto(real, x, i, n), load_upto(CAPL_F32, target, i, n), p, q) * scale;
-    store_upto(real, dx, i, n, each ? slope * load_upto(CAPL_F32, each, i, n) : slope);
+    vf slope = slope_of(kind, v_load_upto(real, x, i, n, 0), v_load_upto(CAPL_F32, target, i, n, 0), p, q) * scale;
+    v_store_upto(real, dx, i, n, each ? slope * v_load_upto(CAPL_F32, each, i, n, 0) : slope);
   }
 }
 

@@ -163,6 +163,34 @@ INLINE vf v_select(vi m, vf yes, vf no)
   return (vf)(((vi)yes & m) | ((vi)no & ~m));
 }
 
+/* Elements i, i + 1, … of n; lanes behind the end are `rest`. */
+INLINE vf v_load_upto(capl_dtype real, const void *p, int64_t i, int64_t n, float rest)
+{
+  static const int32_t lane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  if (i + VN <= n) return v_load(real, p, i);
+  vi at;
+  memcpy(&at, lane, sizeof at);
+  return v_select(at < (vi){0} + (int32_t)(n - i), v_load_part(real, p, i, (int)(n - i)), v_set(rest));
+}
+
+INLINE void v_store_upto(capl_dtype real, void *p, int64_t i, int64_t n, vf f)
+{
+  if (i + VN <= n) v_store(real, p, i, f);
+  else v_store_part(real, p, i, f, (int)(n - i));
+}
+
+INLINE bool v_any(vi m)
+{
+#if defined(__AVX512F__)
+  return _mm512_test_epi32_mask((__m512i)m, (__m512i)m) != 0;
+#else
+  int32_t part[VN], either = 0;
+  memcpy(part, &m, sizeof part);
+  for (int k = 0; k < VN; k++) either |= part[k];
+  return either != 0;
+#endif
+}
+
 INLINE vf v_where(vi m, vf f)
 {
   return (vf)((vi)f & m);

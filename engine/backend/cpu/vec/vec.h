@@ -81,6 +81,15 @@ typedef struct {
   const float *weight, *bias;
 } vec_layer_norm;
 
+/* Rows whose elements are to be 1 in sum: element k of row c lies at c * row + k * step, and one of both is 1. Where
+** step is not 1, a row has at most VEC_FEW elements. */
+enum { VEC_FEW = 32 };
+typedef struct {
+  capl_dtype real;
+  bool log;
+  int64_t count, n, row, step;
+} vec_rows;
+
 /* Optimizer settings, as far as the step number goes already worked out. grad_scale multiplies g first. */
 typedef struct {
   float grad_scale, beta1, beta2, eps;
@@ -270,13 +279,18 @@ typedef struct {
   X(void, to_f32, (int64_t n, const uint16_t *x, float *y))                                                    \
   /* x, y: element number `first` of the tensor in logical order, and on */                                    \
   X(void, dropout, (const vec_dropout *p, capl_dtype real, int64_t first, int64_t n, const void *x, void *y))  \
+  /* softmax, or its logarithm; its gradient by y and dy; y[c] = log(sum(exp(x))) of row c, in f32 */             \
+  X(void, softmax, (const vec_rows *r, const void *x, void *y))                                                \
+  X(void, softmax_grad, (const vec_rows *r, const void *y, const void *dy, void *dx))                          \
+  X(void, log_sums, (const vec_rows *r, const float *x, double *y))                                            \
   /* rows of n values */                                                                                       \
-  X(void, softmax_row, (capl_dtype real, int64_t n, const void *x, void *y, bool log))                         \
-  X(void, softmax_grad_row, (capl_dtype real, int64_t n, const void *y, const void *dy, void *dx, bool log))   \
   X(double, sum, (capl_dtype real, int64_t n, const void *x))                                                  \
   X(double, sum_squares, (capl_dtype real, int64_t n, const void *x))                                          \
   /* acc[i] += x[i] */                                                                                         \
   X(void, add_to, (capl_dtype real, int64_t n, const void *x, double *acc))                                    \
+  /* best[i] = the larger of it and x[i]; the largest; its place, the first of equals. NaN is above all */      \
+  X(void, largest_to, (capl_dtype real, int64_t n, const void *x, double *best))                               \
+  X(float, largest, (capl_dtype real, int64_t n, const void *x))                                               \
   X(int64_t, argmax, (capl_dtype real, int64_t n, const void *x))                                              \
   /* binary cross-entropy with logits: the sum, or one loss per element */                                      \
   X(double, bce_sum, (capl_dtype real, int64_t n, const void *x, const float *target))                         \
