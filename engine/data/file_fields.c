@@ -9,9 +9,8 @@
 #include <string.h>
 
 #include "data/hash64.h"
-#include "data/image.h"
 
-enum { IGNORED = 255, JSON_BYTES_MAX = 16 << 20 };
+enum { IGNORED = 255 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -105,64 +104,39 @@ capl_status file_fields_settle(const file_fields *f, capl_source *source, const 
 
 /* ---- files beside images --------------------------------------------------------------------- */
 
-/* path: root, then the image's path with another ending. */
-static capl_status path_beside(const char *root, const char *image, const char *ending, char path[MASK_PATH_ROOM])
-{
-  const char *slash = strrchr(image, '/'), *dot = strrchr(image, '.');
-  size_t stem = dot && (!slash || dot > slash) ? (size_t)(dot - image) : strlen(image);
-  size_t root_length = strlen(root);
-  const char *between = root_length && root[root_length - 1] != '/' ? "/" : "";
-  if (snprintf(path, MASK_PATH_ROOM, "%s%s%.*s%s", root, between, (int)stem, image, ending) < MASK_PATH_ROOM)
-    return CAPL_OK;
-  return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", image);
-}
-
-static capl_status read_beside(const char *path, const char *image, const char *what, file_bytes *file)
-{
-  if (file_bytes_read(path, file) == CAPL_OK) return CAPL_OK;
-  capl_error_hint("it is the %s of %s: every image has one; write it, or move the image away", what, image);
-  return capl_error_last()->code;
-}
-
 capl_status file_fields_add_beside(file_fields *f, const char *image)
 {
-  char path[MASK_PATH_ROOM];
-  file_bytes file;
+  char path[BESIDE_ROOM];
   JSON_OWNED *object = NULL;
   if (f->n_numbers == 0) return CAPL_OK;
-  CAPL_TRY(path_beside("", image, ".json", path));
-  CAPL_TRY(read_beside(path, image, "JSON file", &file));
-  capl_status status =
-    json_read(&(json_rules){.name = path, .most_bytes = JSON_BYTES_MAX}, (const char *)file.at, file.size, &object);
-  free(file.at);
-  for (int k = 0; k < f->n_numbers && status == CAPL_OK; k++)
-    status = field_numbers_add_object(&f->numbers[k], path, object);
-  return status;
+  CAPL_TRY(beside_json(image, path, &object));
+  for (int k = 0; k < f->n_numbers; k++) CAPL_TRY(field_numbers_add_object(&f->numbers[k], path, object));
+  return CAPL_OK;
 }
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[MASK_PATH_ROOM])
+capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[BESIDE_ROOM])
 {
-  if (f->mask.ending) return path_beside(f->mask.root ? f->mask.root : "", f->mask.root ? s->name : s->title,
+  if (f->mask.ending) return beside_path(f->mask.root ? f->mask.root : "", f->mask.root ? s->name : s->title,
                                          f->mask.ending, path);
   const char *given = texts_get(&f->path, s->i), *root = *given == '/' ? "" : f->mask.root ? f->mask.root : s->root;
   const char *between = *root && root[strlen(root) - 1] != '/' ? "/" : "";
-  if (snprintf(path, MASK_PATH_ROOM, "%s%s%s", root, between, given) < MASK_PATH_ROOM) return CAPL_OK;
+  if (snprintf(path, BESIDE_ROOM, "%s%s%s", root, between, given) < BESIDE_ROOM) return CAPL_OK;
   return CAPL_FAIL(CAPL_EIO, "%s: the path of its mask is too long", s->title);
 }
 
-capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[MASK_PATH_ROOM],
+capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
                                    encoded_bytes *bytes)
 {
   file_bytes file;
   if (s->mask_title) {
-    snprintf(title, MASK_PATH_ROOM, "%s", s->mask_title);
+    snprintf(title, BESIDE_ROOM, "%s", s->mask_title);
     *bytes = s->mask;
     return CAPL_OK;
   }
   CAPL_TRY(file_fields_mask_path(f, s, title));
-  CAPL_TRY(read_beside(title, s->title, "mask", &file));
+  CAPL_TRY(beside_read(title, s->title, "mask", &file));
   *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
   return CAPL_OK;
 }
@@ -199,7 +173,7 @@ static capl_status classify(const file_fields *f, const char *path, capl_image *
 
 capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, capl_image *scratch)
 {
-  char path[MASK_PATH_ROOM];
+  char path[BESIDE_ROOM];
   encoded_bytes bytes;
   CAPL_TRY(file_fields_mask_bytes(f, s, path, &bytes));
   capl_status status = capl_png_decode_indices(bytes.at, bytes.size, path, scratch);

@@ -4,6 +4,7 @@
 #ifndef CAPL_DATA_FILE_FIELDS_H
 #define CAPL_DATA_FILE_FIELDS_H
 
+#include "data/beside.h"
 #include "data/field_numbers.h"
 #include "data/source.h"
 #include "data/texts.h"
@@ -34,7 +35,7 @@ bool file_fields_has_mask(const file_fields *f);
 /* Whether a file is called as masks are that lie among the images. */
 bool file_fields_is_mask(const file_fields *f, const char *name);
 /* Reads x.json beside x.png: the next sample's numbers. EIO, EFORMAT, ENOMEM. */
-capl_status file_fields_add_beside(file_fields *f, const char *image);
+CAPL_API capl_status file_fields_add_beside(file_fields *f, const char *image);
 /* Once all samples are there and the source's size is known: describes the fields. EVALUE: there is nothing in one, or
 ** images have several widths. */
 capl_status file_fields_settle(const file_fields *f, capl_source *source, const char *where);
@@ -45,8 +46,7 @@ capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_im
 /* The mask as its file has it, as classes, in scratch. Errors as file_fields_read. */
 capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, capl_image *scratch);
 /* Its file as it is, and what messages call it; bytes->owned: free(). EIO. */
-enum { MASK_PATH_ROOM = 4096 };
-capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[MASK_PATH_ROOM],
+capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
                                    encoded_bytes *bytes);
 /* The numbers of sample i as members of a JSON object, which file_fields_begin's columns read back. EVALUE: two fields
 ** have a key in common. */
@@ -54,6 +54,6 @@ CAPL_API capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *o
 /* What samples depend on: mixed into a hash. */
 uint64_t file_fields_hash(const file_fields *f, uint64_t h);
 /* The path of the sample's mask. EIO: it is too long. */
-capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[MASK_PATH_ROOM]);
+capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[BESIDE_ROOM]);
 
 #endif

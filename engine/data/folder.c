@@ -169,6 +169,16 @@ capl_status capl_source_folder_new(const char *dir, const capl_folder_options *o
   return status;
 }
 
+capl_status capl_source_label_beside(const capl_source *source, uint32_t i, const char *ending, const char *key,
+                                     char **text)
+{
+  char title[NAME_ROOM];
+  if (source->ops != &folder_kind.ops || i >= source->count)
+    return CAPL_FAIL(CAPL_ESTATE, "only images of folders have a label beside them");
+  folder_title((const image_set *)source, i, title, sizeof title);
+  return beside_label(title, ending, key, text);
+}
+
 uint32_t capl_source_left_out(const capl_source *source, const char **first)
 {
   *first = NULL;

@@ -311,7 +311,7 @@ const float *capl_source_numbers(const capl_source *source, int field, uint32_t 
 
 static capl_status mask_bytes(const image_set *set, uint32_t i, encoded_bytes *mask)
 {
-  char title[TITLE_ROOM], mask_title[TITLE_ROOM], path[MASK_PATH_ROOM];
+  char title[TITLE_ROOM], mask_title[TITLE_ROOM], path[BESIDE_ROOM];
   if (!file_fields_has_mask(&set->fields)) return CAPL_OK;
   set->kind->title(set, i, title, sizeof title);
   file_sample s = file_sample_of(set, i, title, 0, 0, mask_title);
@@ -368,7 +368,7 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
     *content = mix_file(*content, path);
     if (!file_fields_has_mask(&set->fields) || set->kind->mask) continue;
     file_sample s = file_sample_of(set, i, path, 0, 0, NULL);
-    char mask[MASK_PATH_ROOM];
+    char mask[BESIDE_ROOM];
     CAPL_TRY(file_fields_mask_path(&set->fields, &s, mask));
     *content = mix_file(*content, mask);
   }

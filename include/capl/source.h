@@ -185,6 +185,10 @@ CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
 /* Gives sample i of a source of files a text that is held against no charset: for packing and looking. ESTATE,
 ** ENOMEM. */
 CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
+/* The label in a file beside sample i of a folder: ending ".txt", the one line of a.txt; ".json", a text or a whole
+** number under key of a.json (NULL: label, text or class). *text: caller frees with free(). EIO, EFORMAT, ENOMEM. */
+CAPL_API capl_status capl_source_label_beside(const capl_source *source, uint32_t i, const char *ending,
+                                              const char *key, char **text);
 /* Every character of the labels that were given, sorted by code point, "" = there is none. *characters: caller frees
 ** with free(). ENOMEM. */
 CAPL_API capl_status capl_source_characters(const capl_source *source, char **characters);

@@ -57,8 +57,8 @@ static char fuzz_made[64];
 static inline void fuzz_remove(void)
 {
   char path[128];
-  static const char *const names[] = {"weights.safetensors", "graph.json", "meta.json", "AB_1.png"};
-  for (int i = 0; i < 4; i++) {
+  static const char *const names[] = {"weights.safetensors", "graph.json", "meta.json", "AB_1.png", "a.txt", "a.json"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     snprintf(path, sizeof path, "%s/%s", fuzz_made, names[i]);
     unlink(path);
   }

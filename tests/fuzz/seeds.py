@@ -159,6 +159,13 @@ def lists():
     put("list", "fields_jsonl", bytes([18]) + b'{"path": "a", ' + fields + b'}\n{"path": "b", ' + fields + b"}\n")
 
 
+def files_beside():
+    put("beside", "txt", b"\x00" + "劉A\r\n".encode())
+    put("beside", "two_lines", b"\x00A\nB\n")
+    for key, value in ("label", '"AB"'), ("class", "7"):
+        put("beside", key, b"\x01" + ('{"%s": %s, "p": [1, 2], "x": 1, "y": 2, "r": 3, "b": 4, "n": 5}' % (key, value)).encode())
+
+
 def frame(kind, number, image=0, label=0, data=b"", mask=0, fields=0):
     return kind + struct.pack("<IIIII", number, image, label, mask, fields) + data
 
@@ -178,6 +185,7 @@ def streams():
 pngs()
 images()
 lists()
+files_beside()
 streams()
 tensors()
 checkpoints()

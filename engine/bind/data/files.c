@@ -172,6 +172,8 @@ static int source_pack(lua_State *L)
   return 0;
 }
 
+static void release_text(char **text) { free(*text); }
+
 /* ---- facts about a source of files ----------------------------------------------------------- */
 
 /* source:text(id) -> the label as it was given, or nil */
@@ -188,6 +190,17 @@ static int source_set_text(lua_State *L)
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
   bind_check(L, capl_source_set_text(source, data_check_sample(L, 2, source), bind_check_string(L, 3)), NULL);
   return 0;
+}
+
+/* source:label_beside(id, ending[, key]) -> the label in a file beside an image of a folder */
+static int source_label_beside(lua_State *L)
+{
+  __attribute__((cleanup(release_text))) char *text = NULL;
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  uint32_t i = data_check_sample(L, 2, source);
+  const char *key = lua_isnoneornil(L, 4) ? NULL : bind_check_string(L, 4);
+  bind_check(L, capl_source_label_beside(source, i, bind_check_string(L, 3), key, &text), NULL);
+  return lua_pushstring(L, text), 1;
 }
 
 /* source:bad_labels() -> {id, …} of the samples whose label is missing or does not fit */
@@ -213,8 +226,6 @@ static int source_label_error(lua_State *L)
   lua_pushstring(L, good ? NULL : capl_error_last()->message);
   return 1;
 }
-
-static void release_text(char **text) { free(*text); }
 
 /* source:characters() -> every character of its labels, sorted by code point */
 static int source_characters(lua_State *L)
@@ -351,7 +362,8 @@ void bind_open_files(lua_State *L)
                                        {"choose_widths", data_choose_widths},
                                        {NULL, NULL}};
   static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels},
-                                    {"label_error", source_label_error}, {"share", source_share},
+                                    {"label_error", source_label_error},
+                                    {"label_beside", source_label_beside}, {"share", source_share},
                                     {"set_text", source_set_text},     {"pack", source_pack}, {"scan", source_scan},
                                     {"characters", source_characters}, {"set_charset", source_set_charset},
                                     {"set_classes", source_set_classes},

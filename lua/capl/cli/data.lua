@@ -17,7 +17,7 @@ local spec = {
   {name = "charset", type = "text", value = "CHARS", doc = "check: the charset, ranges allowed"},
   {name = "length", type = "number", from = 1, to = 32, doc = "check: maximum length of a label (32)"},
   {name = "label", type = "text", value = "RULE",
-    doc = "folders: Lua pattern whose capture in the file name is the label, or folder, none, auto (auto)"},
+    doc = "folders: Lua pattern whose capture in the file name is the label, or .txt, .json, .json:KEY (a file beside the image), folder, none, auto (auto)"},
   {name = "mask", type = "text", value = "ENDING",
     doc = "ending of the masks beside the images, the column of a list, or true for those of a database"},
   {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},

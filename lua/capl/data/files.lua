@@ -230,6 +230,21 @@ local function find_charset(box, dir, o, rule)
     or hi, hi)
 end
 
+-- ---- labels in files beside images ----
+
+--- ".txt" -> ".txt"; ".json:kind" -> ".json", "kind"; nil: label is another rule
+local function beside_rule(label)
+  if type(label) ~= "string" then return nil end
+  if label == ".txt" or label == ".json" then return label end
+  local key = label:match("^%.json:(.+)$")
+  return key and ".json", key
+end
+
+--- Gives every file the text that lies beside it.
+local function read_beside(box, ending, key)
+  for i = 0, box:count() - 1 do box:set_text(i, box:label_beside(i, ending, key)) end
+end
+
 -- ---- labels by a rule that is found ----
 
 local function three_names(box)
@@ -362,6 +377,8 @@ function files.read_texts(source, rule)
   local fits = 0
   if rule == "auto" or rule == "any" then rule, source.names = files.guess_rule(source.dir, source, rule == "any") end
   if not rule then return 0 end
+  local ending, key = beside_rule(rule)
+  if ending then return read_beside(source.box, ending, key) or source:count() end
   if rule == "folder" then rule = folder_of end
   for i = 0, source:count() - 1 do
     local text = try_label(rule, source:name(i))
@@ -384,6 +401,19 @@ function files.new(make)
     return source
   end
 
+  -- A folder whose labels lie beside its images.
+  local function folder_beside(dir, o)
+    if not o.charset and not o.classes then
+      check.fail("data.folder", ("label = \"%s\" needs a charset, or classes"):format(o.label),
+        'charset = "auto": labels are texts; classes = "auto": they are names of classes')
+    end
+    local box = core.data.folder_source(dir, image_options("data.folder", o))
+    read_beside(box, beside_rule(o.label))
+    local source = opened("data.folder", dir, box, o)
+    source.place, source.by_name, source.label, source.classes = "below " .. dir, true, o.label, source.class_names
+    return source
+  end
+
   --- All PNG and JPEG files below a folder, sorted by path.
   -- opts  label = "^(.-)_": Lua pattern whose capture in the file's name is the text, a function(name, path) -> text,
   --       "folder": the name of the folder that the file lies in, or "auto": found by the names, and printed;
@@ -393,6 +423,8 @@ function files.new(make)
   --       found;
   --       variable = true is {1, length}; case = "keep" | "upper" | "lower": letters become these;
   --       fold_width = true: full-width and half-width forms become the usual ones.
+  --       label = ".txt": the line of the file a.txt beside a.png; ".json": label, text or class of a.json, or another
+  --       key, ".json:kind"; with classes = "auto" or a list of names these are classes, with a charset texts.
   --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
@@ -421,6 +453,7 @@ function files.new(make)
       o = setmetatable({label = found}, {__index = o})
       if o.charset == nil then o.charset = "auto" end
     end
+    if beside_rule(o.label) then return folder_beside(dir, o) end
     local classes = classes_of(dir, o)
     local charset = o.charset
     if o.label == "folder" and not charset and not classes then

@@ -1,0 +1,23 @@
+/* beside.h -- files that lie beside an image and belong to it: a.json, a.txt, a_mask.png of a.png.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_DATA_BESIDE_H
+#define CAPL_DATA_BESIDE_H
+
+#include "base/json.h"
+#include "data/image.h"
+
+enum { BESIDE_ROOM = 4096 };
+
+/* path: root, then the image's path with another ending. EIO: it is too long. */
+capl_status beside_path(const char *root, const char *image, const char *ending, char path[BESIDE_ROOM]);
+/* what: "mask", for the hint. EIO, ENOMEM; file->at: free(). */
+capl_status beside_read(const char *path, const char *image, const char *what, file_bytes *file);
+/* The JSON file of an image. *object: caller deletes. EIO, EFORMAT, ENOMEM. */
+capl_status beside_json(const char *image, char path[BESIDE_ROOM], cJSON **object);
+/* The label that lies in a.txt, without line ends and blanks around it, or in a.json under a key; key NULL: the first
+** of label, text and class. A whole number is a label too. *text: free(). EIO; EFORMAT with file and line: several
+** lines, bytes that are no UTF-8, no such key; ENOMEM. */
+CAPL_API capl_status beside_label(const char *image, const char *ending, const char *key, char **text);
+
+#endif
