@@ -3,8 +3,8 @@
 --
 --     capl bench/ops/attention.lua --shapes="layer_norm,4096,256;attention,32,4,128,64;..." --dtype=f32 --repeats=5
 --
--- layer_norm,rows,features; dropout: likewise; attention,N,heads,L,features of a head; causal: likewise; layer,N,heads,L,features: of
--- nn.MultiheadAttention. One line of JSON: the least time of each in this process.
+-- layer_norm,rows,features; dropout: likewise; attention,N,heads,L,features of a head; causal: likewise;
+-- layer,N,heads,L,features: of nn.MultiheadAttention. One line of JSON: the least time of each in this process.
 -- SPDX-License-Identifier: Apache-2.0
 local p = capl.params {shapes = "", dtype = "f32", repeats = 5}
 

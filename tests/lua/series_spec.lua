@@ -96,6 +96,29 @@ describe("data.pm25", function()
     assert.is_true(is_nan(after.pm25_mean30[29]) and not is_nan(after.pm25_mean30[30]))
   end)
 
+  it("names the line of a file, and what to do", function()
+    local function refused(text, words, opts)
+      local path = write(text)
+      raises(path .. words, function() return data.pm25_features(data.read_csv(path), opts) end)
+      os.remove(path)
+    end
+    refused("day,pm25\n2015-01-01,3\n", ":1: no column is called date; there are: day, pm25\n  hint: the columns date")
+    refused("date,pm25\n2015-01-01,3\n2015-01-02,high\n", ":3: pm25: 'high' is no number\n  hint: write numbers")
+    refused("date,pm25,path\n2015-01-01,3,1\n2015-01-02,1e999,1\n", ":3: pm25: the number is infinite")
+    refused("date,pm25\n2015-01-01,3\n\n1.2.2015,3\n", ":4: '1.2.2015' is no date\n  hint: dates are written")
+    refused("date,pm25\n2015-01-01,3\n2015-01-02,3\n2015-01-01,4\n", ":4: the date 2015-01-01 is also in line 2")
+    local hole = "date,pm25\n2016-03-02,4\n2016-02-27,3\n"
+    refused(hole, ":2: 3 days are missing between 2016-02-27 and 2016-03-02\n  hint: add a row for each", {gaps = "stop"})
+    local path = write(hole)
+    local t = data.pm25_features(data.read_csv(path), {gaps = "fill"})
+    assert.same({"2016-02-27", "2016-02-28", "2016-02-29", "2016-03-01", "2016-03-02"}, t.date)
+    assert.same({3, 4}, {t.pm25[1], t.pm25[5]})
+    assert.is_true(is_nan(t.pm25[2]) and is_nan(t.pm25_lag1[5]))
+    raises(path .. ": the train part has 3 of 5 rows; a window of 7 and a target 1 later need 8", data.series, t,
+      {target = "pm25"})
+    os.remove(path)
+  end)
+
   it("refuses what it cannot derive from", function()
     raises("data.pm25_features needs the columns date and pm25", data.pm25_features,
       {columns = {"date"}, date = {"2015-01-01"}})

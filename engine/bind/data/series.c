@@ -69,9 +69,11 @@ static capl_series_table read_table(lua_State *L, int i, const char *key, const 
   int n = 0, n_keys;
   check_room(L);
   push_column(L, i, "columns");
-  const char **given = list_of_texts(L, lua_gettop(L), "column", false, &n);
+  lua_getfield(L, -1, "path"); /* of a table from a file */
+  const char *path = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "the table";
+  const char **given = list_of_texts(L, lua_gettop(L) - 1, "column", false, &n);
   const char **column = lua_newuserdata(L, ((size_t)n + (size_t)n_wanted + 1) * sizeof *column);
-  capl_series_table t = {.name = "the table", .column = column};
+  capl_series_table t = {.name = path, .column = column};
   for (int k = 0; k < n; k++) {
     bool taken = !wanted;
     for (int w = 0; w < n_wanted; w++) taken = taken || strcmp(wanted[w], given[k]) == 0;
@@ -133,7 +135,7 @@ static void release_csv(csv *table)
   csv_fini(table);
 }
 
-/* data.csv_read(path) -> table of columns, all of texts */
+/* data.csv_read(path) -> table of columns, all of texts; columns.path, and columns.lines of the rows */
 static int data_csv_read(lua_State *L)
 {
   __attribute__((cleanup(release_csv))) csv file = {0};
@@ -141,8 +143,14 @@ static int data_csv_read(lua_State *L)
   bind_check(L, csv_open(&file, bind_check_path(L, 1, CAPL_MAY_READ), (csv_style){0}), NULL);
   bind_check(L, csv_header(&file), NULL);
   lua_newtable(L);
+  int lines = lua_gettop(L);
+  lua_newtable(L);
   int into = lua_gettop(L);
   lua_newtable(L);
+  lua_pushvalue(L, 1);
+  lua_setfield(L, -2, "path");
+  lua_pushvalue(L, lines);
+  lua_setfield(L, -2, "lines");
   lua_setfield(L, into, "columns");
   if (!lua_checkstack(L, file.n_columns + 20))
     return bind_fail(L, CAPL_EVALUE, NULL, NULL, "%d columns are too many", file.n_columns);
@@ -150,6 +158,8 @@ static int data_csv_read(lua_State *L)
   for (int row = 1;; row++) {
     bind_check(L, csv_next(&file, &more), NULL);
     if (!more) break;
+    lua_pushinteger(L, (lua_Integer)file.line);
+    lua_rawseti(L, lines, row);
     for (int k = 0; k < file.n_columns; k++) {
       lua_pushstring(L, file.field[k]);
       lua_rawseti(L, into + 1 + k, row);

@@ -34,13 +34,27 @@ local function iso_week(year, number)
   return math.floor((thursday - first) / 7) + 1
 end
 
-local function calendar(date, row)
-  local year, month, day = tostring(date):match("^(%d%d%d%d)[-/](%d%d)[-/](%d%d)")
-  if not year then
-    core.error{code = "format", message = ("data.pm25_features: row %d: '%s' is no date"):format(row, tostring(date)),
-      hint = "dates are written 2015-02-28"}
-  end
-  year, month, day = tonumber(year), tonumber(month), tonumber(day)
+-- Where a row is, for messages: FILE:LINE, or its number in a table.
+local function where(t, row)
+  local path = t.columns.path
+  return path and ("%s:%d"):format(path, t.columns.lines[row]) or ("data.pm25_features: row %d"):format(row)
+end
+
+local function refuse(t, row, hint, message, ...)
+  core.error{code = "format", message = where(t, row) .. ": " .. message:format(...), hint = hint, path = false}
+end
+
+local function read_date(t, row)
+  local date = tostring(t.date[row])
+  local year, month, day = date:match("^(%d%d%d%d)[-/](%d%d)[-/](%d%d)")
+  if not year then refuse(t, row, "dates are written 2015-02-28", "'%s' is no date", date) end
+  return tonumber(year), tonumber(month), tonumber(day)
+end
+
+local function day_of(t, row) return day_number(read_date(t, row)) end
+
+local function calendar(t, row)
+  local year, month, day = read_date(t, row)
   local number = day_number(year, month, day)
   return {
     month = month, day = day, day_of_year = number - day_number(year, 1, 1) + 1, weekday = weekday_of(number),
@@ -78,9 +92,13 @@ local calendar_columns = {"month", "day", "day_of_year", "weekday", "week", "sea
 --- Rows in the order of their dates, which lags and means go by.
 local function sorted(t)
   local order, seen = {}, {}
-  for i = 1, #t.date do order[i] = i end
+  for i = 1, #t.date do
+    order[i] = i
+    read_date(t, i)
+  end
   table.sort(order, function(a, b) return t.date[a] < t.date[b] or t.date[a] == t.date[b] and a < b end)
-  local made = {columns = {}}
+  local made = {columns = {path = t.columns.path, lines = t.columns.path and {}}}
+  for i, from in ipairs(t.columns.path and order or {}) do made.columns.lines[i] = t.columns.lines[from] end
   for _, name in ipairs(t.columns) do
     made.columns[#made.columns + 1] = name
     made[name] = {}
@@ -90,10 +108,13 @@ local function sorted(t)
     end
   end
   for i, from in ipairs(order) do
-    if seen[t.date[from]] then
+    local other = seen[t.date[from]]
+    if other and t.columns.path then
+      refuse(t, math.max(from, other), "leave one of them out", "the date %s is also in line %d", t.date[from],
+        t.columns.lines[math.min(from, other)])
+    elseif other then
       core.error{code = "format",
-        message = ("data.pm25_features: rows %d and %d have the same date, %s"):format(seen[t.date[from]], from,
-        t.date[from])}
+        message = ("data.pm25_features: rows %d and %d have the same date, %s"):format(other, from, t.date[from])}
     end
     seen[made.date[i]] = from
   end
@@ -108,8 +129,8 @@ end
 local function add_calendar(t)
   local lists = {}
   for _, name in ipairs(calendar_columns) do lists[name] = {} end
-  for i, date in ipairs(t.date) do
-    for name, x in pairs(calendar(date, i)) do lists[name][i] = x end
+  for i = 1, #t.date do
+    for name, x in pairs(calendar(t, i)) do lists[name][i] = x end
   end
   for _, name in ipairs(calendar_columns) do add(t, name, lists[name]) end
 end
@@ -146,18 +167,87 @@ local function add_history(t)
   end
 end
 
+-- ---- files of somebody's own ----
+
+-- Raises for the first cell of a column that is no number, beside the date.
+local function need_numbers(t)
+  for _, name in ipairs(t.columns) do
+    for i, x in ipairs(name == "date" and {} or t[name]) do
+      if type(x) == "string" and not (x == "" or x == "NA" or x == "NaN" or tonumber(x)) then
+        refuse(t, i, "write numbers; leave a cell empty where nothing was measured, and leave out columns of texts",
+          "%s: '%s' is no number", name, x)
+      elseif math.abs(tonumber(x) or 0) == math.huge then
+        refuse(t, i, nil, "%s: the number is infinite", name)
+      end
+    end
+  end
+end
+
+local function next_date(year, month, day)
+  local next_year, next_month = year + math.floor(month / 12), month % 12 + 1
+  if day_number(year, month, day) + 1 < day_number(next_year, next_month, 1) then return year, month, day + 1 end
+  return next_year, next_month, 1
+end
+
+-- made: a table sorted by date; out: one with a row without numbers for each date that lacks.
+local function fill_gaps(made)
+  local out, lines = {columns = {path = made.columns.path, lines = {}}}, made.columns.lines or {}
+  for i, name in ipairs(made.columns) do out.columns[i], out[name] = name, {} end
+  local year, month, day
+  for i = 1, #made.date do
+    for _ = 1, i > 1 and day_of(made, i) - day_of(made, i - 1) - 1 or 0 do
+      year, month, day = next_date(year, month, day)
+      for _, name in ipairs(made.columns) do
+        table.insert(out[name], name == "date" and ("%04d-%02d-%02d"):format(year, month, day) or missing)
+      end
+      table.insert(out.columns.lines, lines[i] or 0)
+    end
+    for _, name in ipairs(made.columns) do table.insert(out[name], made[name][i]) end
+    table.insert(out.columns.lines, lines[i] or 0)
+    year, month, day = read_date(made, i)
+  end
+  return out
+end
+
+local function need_all_days(made)
+  for i = 2, #made.date do
+    local missed = day_of(made, i) - day_of(made, i - 1) - 1
+    if missed > 0 then
+      refuse(made, i, 'add a row for each with empty cells, or give gaps = "fill" (a recipe: --gaps=fill)',
+        "%d day%s missing between %s and %s", missed, missed == 1 and " is" or "s are", made.date[i - 1], made.date[i])
+    end
+  end
+end
+
+local function need_columns(t)
+  local name = type(t.date) ~= "table" and "date" or type(t.pm25) ~= "table" and "pm25" or nil
+  if not name then return end
+  if not t.columns.path then core.fail("data.pm25_features needs the columns date and pm25") end
+  core.error{code = "format", path = false,
+    message = ("%s:1: no column is called %s; there are: %s"):format(t.columns.path, name,
+      table.concat(t.columns, ", ")),
+    hint = "the columns date (2015-02-28) and pm25 (ug/m3) must be there; rename yours"}
+end
+
 --- What to derive from a table of columns with date (texts as 2015-02-28) and pm25, and if they are there u10, v10,
 -- u100, v100 (m/s), t2m, d2m (K): wind speed and direction, sector of the wind, dew gap, relative humidity, calendar,
 -- lags of 1, 3 and 7 days, means over 3, 7 and 30 days. A day's features use that day and those before alone.
 -- in    t: {columns = {"date", …}, date = {…}, pm25 = {…}, …}, as data.pm25 and data.read_csv give it, in any order
+-- opts  gaps = "stop": days between the first and the last that have no row are an error; "fill": they get one without
+--       numbers; without it rows count as days
 -- out   another table, sorted by date, with the new columns behind the others; NaN where a day lacks what it needs
--- errs  value: no date or no pm25; format: what is no date, a date that occurs twice
-function pm25.features(t)
+-- errs  value: no date or no pm25; format, with the line of the file if there is one: what is no date or no number, a
+--       date that occurs twice, a gap
+function pm25.features(t, opts)
   check.value("data.pm25_features", {"the table", "table"}, t)
-  if type(t.date) ~= "table" or type(t.pm25) ~= "table" then
-    core.fail("data.pm25_features needs the columns date and pm25")
-  end
+  local o = check.keys("data.pm25_features", opts, {"gaps"})
+  if o.gaps then check.one_of("data.pm25_features", "gaps", o.gaps, {"stop", "fill"}) end
+  if type(t.columns) ~= "table" then core.fail("data.pm25_features needs the columns date and pm25") end
+  need_columns(t)
+  if t.columns.path then need_numbers(t) end
   local made = sorted(t)
+  if o.gaps == "stop" then need_all_days(made) end
+  if o.gaps == "fill" then made = fill_gaps(made) end
   add_weather(made)
   add_calendar(made)
   add_history(made)
@@ -175,7 +265,8 @@ function pm25.make(opts)
   return o.features == false and made or pm25.features(made)
 end
 
---- A CSV file as a table of columns: numbers where all that is written in one is a number, texts otherwise.
+--- A CSV file as a table of columns: numbers where all that is written in one is a number, texts otherwise; and
+-- columns.path, columns.lines: where each row is in the file.
 -- in   path
 -- errs io; format: no CSV, with the line
 function pm25.read_csv(path)
