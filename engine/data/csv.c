@@ -272,7 +272,8 @@ capl_status csv_no_column(const csv *t, const char *name, const char *option)
   }
   capl_text_show(shown, sizeof shown, names, false);
   CAPL_FAIL(CAPL_EFORMAT, "%s:1: no column is called %s; there are: %s", t->name, name, shown);
-  capl_error_hint("%s of data.list names the column", option);
+  capl_error_hint("%s of data.list names the column%s", option,
+                  strcmp(option, "path") == 0 ? "; a time series has a target: data.series, capl data --target=COLUMN" : "");
   return CAPL_EFORMAT;
 }
 

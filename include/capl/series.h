@@ -60,6 +60,7 @@ typedef struct {
   uint32_t filled;    /* numbers that were missing: the last one before, else train's mean */
   uint32_t untold;    /* windows left out because their target is missing */
   uint32_t irregular; /* steps of the key that are longer than its shortest */
+  uint32_t holes, hole_line; /* steps that are half as long again, months being equal; line, or row, after the first */
   int n_features;
   double mean, deviation; /* of the target in train: value = (x - mean) / deviation; 0, 1 when unscaled */
 } capl_series_facts;

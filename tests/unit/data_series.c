@@ -217,6 +217,7 @@ static void missing_numbers_are_the_one_before_or_the_mean_of_train(void **state
   assert_int_equal(f.filled, 5);
   assert_int_equal(f.untold, 1);
   assert_int_equal(f.irregular, 0);
+  assert_int_equal(f.holes, 0);
   capl_source *source = part_of(series, CAPL_SERIES_TRAIN);
   assert_int_equal(capl_source_count(source), 4); /* not the one whose target is missing */
   for (uint32_t i = 0; i < 4; i++) {
@@ -226,6 +227,27 @@ static void missing_numbers_are_the_one_before_or_the_mean_of_train(void **state
   }
   capl_source_unref(source);
   capl_series_unref(series);
+}
+
+/* Lines are those of the file, whatever the order of its rows; months are equal. */
+static void holes_are_counted_and_the_first_has_its_line(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    uint32_t irregular, holes, line;
+  } cases[] = {{"date,x,y\n2020-01-06,1,1\n2020-01-01,1,1\n2020-01-02,1,1\n2020-01-05,1,1\n2020-01-09,1,1\n", 2, 2, 5},
+               {"date,x,y\n2020-01-01,1,1\n2020-02-01,1,1\n2020-03-01,1,1\n", 1, 0, 0}};
+  capl_series_options o = {.target = "y", .window = 1, .train = 1};
+  for (int i = 0; i < 2; i++) {
+    capl_series *series = read_text(cases[i].text, &o);
+    capl_series_facts f;
+    capl_series_facts_get(series, &f);
+    assert_int_equal(f.irregular, cases[i].irregular);
+    assert_int_equal(f.holes, cases[i].holes);
+    assert_int_equal(f.hole_line, cases[i].line);
+    capl_series_unref(series);
+  }
 }
 
 static void numbers_are_scaled_by_what_train_says(void **state)
@@ -419,6 +441,7 @@ int main(void)
     cmocka_unit_test(damaged_tables_are_told_with_line_and_column),
     cmocka_unit_test(a_table_may_end_anywhere),
     cmocka_unit_test(bad_options_are_refused),
+    cmocka_unit_test(holes_are_counted_and_the_first_has_its_line),
     cmocka_unit_test(the_made_up_series_has_the_air_of_a_city),
     cmocka_unit_test(a_seed_makes_the_same_series_for_ever),
   };

@@ -500,5 +500,6 @@ void bind_open_data(lua_State *L)
   bind_open_arrays(L);
   bind_open_scenes(L);
   bind_open_series(L);
+  bind_open_series_table(L);
   lua_setfield(L, -2, "data");
 }

@@ -61,6 +61,7 @@ void bind_open_arrays(lua_State *L);
 /* Add the scenes' sources and lists of names; time series. */
 void bind_open_scenes(lua_State *L);
 void bind_open_series(lua_State *L);
+void bind_open_series_table(lua_State *L);
 /* Adds what a schedule needs to the methods of loaders, and data.knobs and data.check_augment to the table on top. */
 void bind_open_schedule(lua_State *L);
 

@@ -219,8 +219,8 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* series:facts() -> {rows, filled, untold, irregular, mean, std, windows = {train, val, test}, part_rows = {…},
-** features = {…}, feature_mean = {…}, feature_std = {…}} */
+/* series:facts() -> {rows, filled, untold, irregular, holes, hole_line, mean, std, windows = {train, val, test},
+** part_rows = {…}, features = {…}, feature_mean = {…}, feature_std = {…}} */
 static int series_facts(lua_State *L)
 {
   static const char *const lists[] = {"features", "feature_mean", "feature_std"};
@@ -229,7 +229,9 @@ static int series_facts(lua_State *L)
   capl_series_facts_get(series, &f);
   lua_newtable(L);
   set_number(L, "rows", f.rows), set_number(L, "filled", f.filled), set_number(L, "untold", f.untold);
-  set_number(L, "irregular", f.irregular), set_number(L, "mean", f.mean), set_number(L, "std", f.deviation);
+  set_number(L, "irregular", f.irregular), set_number(L, "holes", f.holes);
+  set_number(L, "hole_line", f.hole_line);
+  set_number(L, "mean", f.mean), set_number(L, "std", f.deviation);
   lua_newtable(L), lua_newtable(L);
   for (int k = 0; k < CAPL_SERIES_PARTS; k++) {
     lua_pushnumber(L, f.windows[k]);

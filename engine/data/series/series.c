@@ -184,13 +184,15 @@ static capl_status cut(capl_series *s)
   return CAPL_OK;
 }
 
-static uint32_t irregular_steps(const series_table *t)
+static void find_holes(const series_table *t, capl_series_facts *facts)
 {
   double shortest = INFINITY;
-  uint32_t n = 0;
   for (uint32_t i = 1; i < t->n_rows; i++) shortest = fmin(shortest, t->at[i] - t->at[i - 1]);
-  for (uint32_t i = 1; i < t->n_rows; i++) n += t->at[i] - t->at[i - 1] > 1.001 * shortest;
-  return n;
+  for (uint32_t i = 1; i < t->n_rows; i++) {
+    double step = t->at[i] - t->at[i - 1];
+    facts->irregular += step > 1.001 * shortest;
+    if (step > 1.5 * shortest && facts->holes++ == 0) facts->hole_line = t->line[i];
+  }
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -218,7 +220,7 @@ static capl_status build(capl_series *s, const capl_series_options *o, const cha
   scale(s);
   CAPL_TRY(cut(s));
   s->facts.rows = s->table.n_rows;
-  s->facts.irregular = irregular_steps(&s->table);
+  find_holes(&s->table, &s->facts);
   s->facts.n_features = s->n_features;
   s->facts.mean = s->mean[s->target];
   s->facts.deviation = s->deviation[s->target];

@@ -28,10 +28,11 @@ typedef struct {
 } series_table;
 
 /* Reads the key and the columns wanted, all but the key if wanted is NULL. table_fini is due whatever comes back. */
-capl_status table_read(series_table *t, const char *path, const char *key, const char *const *wanted, int n_wanted);
+CAPL_API capl_status table_read(series_table *t, const char *path, const char *key, const char *const *wanted,
+                                int n_wanted);
 capl_status table_copy(series_table *t, const capl_series_table *from, const char *key, const char *const *wanted,
                        int n_wanted);
-void table_fini(series_table *t);
+CAPL_API void table_fini(series_table *t);
 /* By key, the rows' own order being forgotten. EFORMAT: a key occurs twice. */
 capl_status table_sort(series_table *t, const char *key);
 /* Number of the column; EVALUE with the nearest name. */

@@ -1,4 +1,4 @@
--- data.lua: `capl data stat|check|pack SOURCE`: looks at a folder, a list or a database of images, and packs it.
+-- data.lua: `capl data stat|check|pack SOURCE`: looks at images or a time series, and packs images.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -6,6 +6,7 @@ local count = require "cli.count"
 local data = require "data"
 local data_check = require "cli.data_check"
 local data_fields = require "cli.data_fields"
+local data_series = require "cli.data_series"
 local data_stat = require "cli.data_stat"
 local files = require "data.files"
 local options = require "cli.options"
@@ -23,6 +24,10 @@ local spec = {
   {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},
   {name = "boxes", type = "text", value = "KEYS", doc = "columns \"left top right bottom\", or a key of JSON"},
   {name = "numbers", type = "text", value = "KEYS", doc = "columns or keys of JSON, such as pm25,temp"},
+  {name = "target", type = "text", value = "COLUMN",
+    doc = "stat, check: the source is a time series in a CSV file, and this column its target"},
+  {name = "key", type = "text", value = "COLUMN", doc = "time series: the column that orders the rows (date)"},
+  {name = "features", type = "text", value = "COLUMNS", doc = "time series: columns such as pm25,temp (all)"},
   {name = "show", type = "number", from = 0, default = 5, doc = "check: number of examples per problem"},
   {name = "threads", type = "number", from = 1, to = 256, default = core.sys.workers_most(),
   default_doc = "one per processor",
@@ -61,12 +66,18 @@ local function print_lines(lines) core.sys.out(table.concat(lines, "\n") .. "\n"
 local jobs = {}
 
 function jobs.stat(path, o)
+  if o.target then return print_lines(data_series.stat(path, o)) or 0 end
   local source = open(path, o)
   print_lines(data_stat.lines(source, scan(source, o, false)))
   return 0
 end
 
 function jobs.check(path, o)
+  if o.target then
+    local found, lines = data_check.one(function(r) return data_series.check(r, path, o) end, o.show)
+    print_lines(lines)
+    return found == 0 and 0 or 1
+  end
   local train, val = open(path, o), o.val and open(o.val, o)
   local found, lines = data_check.run(train, val, function(source) return scan(source, o, true) end, o.show)
   print_lines(lines)
@@ -133,6 +144,7 @@ local function main(job)
   if not words[2] then
     core.fail(("capl data %s needs a folder, a list or a database of images"):format(words[1]), "usage: " .. job.usage)
   end
+  if not o.target and (o.key or o.features) then core.fail("--key and --features are of time series, which have a --target") end
   if words[3] then core.fail(("'%s' is an extra argument; a second set is --val=SOURCE"):format(words[3])) end
   return run(words[2], o)
 end

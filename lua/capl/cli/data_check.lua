@@ -213,6 +213,13 @@ local function append(lines, found, head, more)
   return found
 end
 
+--- The same of a time series: look(r) reports to r and returns the first line.
+function check.one(look, shown)
+  local r = report(shown)
+  table.insert(r.lines, 1, look(r))
+  return r.found, r.lines
+end
+
 --- Looks at one set or two. scan_of(source) -> its decoded scan
 -- out  number of things found, lines to print
 function check.run(train, val, scan_of, shown)

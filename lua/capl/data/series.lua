@@ -1,6 +1,6 @@
 -- series.lua: data.series: a table ordered by time as windows for training, choosing and testing.
 -- SPDX-License-Identifier: Apache-2.0
-local core = ...
+local core, observer = ...
 
 local check = require "check"
 
@@ -37,6 +37,15 @@ local function check_whole(key, x)
   check.fail("data.series", ("%s is a number of rows from 1 on, not %s"):format(key, tostring(x)))
 end
 
+--- In a run: that windows go across holes.
+local function note_holes(from, facts)
+  if facts.holes == 0 or observer.mode ~= "run" then return end
+  local in_file = type(from) == "string"
+  observer:print(("note: %s: %d hole%s in time, the first before %s %d: windows go across; add rows with empty cells"):format(
+    in_file and from or "the table", facts.holes, facts.holes == 1 and "" or "s", in_file and "line" or "row",
+    facts.hole_line))
+end
+
 --- What the network says (or batch.value), in the target's own unit: a number or a tensor.
 function Series:inverse(x) return x * self.std + self.mean end
 
@@ -53,7 +62,7 @@ function series.new(make)
   --       split = {0.7, 0.15, 0.15}; scale = "standard" | "none"
   -- out   {train, val, test = sources (nil without rows) with the fields input (T,F) and value (1), whose names are the
   --       keys of the targets' rows; features, target, window, horizon; mean, std: of the target; inverse(x); facts:
-  --       rows, filled and irregular steps of the key among them}
+  --       rows, filled, and of the key irregular steps and holes among them}
   -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such
   --       column, a part shorter than a window, unknown option
   return function(from, opts)
@@ -81,6 +90,7 @@ function series.new(make)
       facts = facts, features = facts.features, target = o.target, window = o.window or 7, horizon = o.horizon or 1,
       mean = facts.mean, std = facts.std,
     }, Series)
+    note_holes(from, facts)
     for i, part in ipairs(parts) do
       if facts.part_rows[i] > 0 then self[part] = make(box:source(part)) end
     end
