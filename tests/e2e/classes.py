@@ -5,8 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 import glob
 import json
 import os
+import re
 import shutil
 
+import run_folder
 from program import capl, check, in_empty_folder
 
 RECIPE = """--- capl: 1
@@ -99,8 +101,53 @@ def is_looked_at():
     check(status == 0 and "charset" not in out, "data check", out + err)
 
 
+WIDE = """--- capl: 1
+--- needs: read=many
+local all = data.folder("many", {label = "folder", width = 20, height = 16, channels = 1})
+local some, rest = data.split(all, {val = 0.5})
+local train_set = data.loader{source = some, role = "train", batch = 64, workers = 0}
+local model = nn.Sequential{nn.Flatten(), nn.Linear(320, 64), nn.ReLU(), nn.Linear(64, train_set.classes)}
+train.fit{
+  model = model, optimizer = optim.AdamW(model:parameters(), {lr = 5e-3}), steps = 60, eval_every = 60,
+  train = train_set, val = data.loader{source = rest, role = "val", batch = 64, workers = 0},
+  loss = function(output, batch) return nn.cross_entropy(output, batch.target) end,
+}
+"""
+
+
+def a_thousand():
+    """Classes beyond what a table or a picture can show: the worst of them are shown, and it says so."""
+    for k in range(1000):
+        os.makedirs(f"many/类 {k:03}")
+        for i in range(2):
+            cells = [200 * (k >> bit & 1) + 20 + i for bit in range(10)]
+            with open(f"many/类 {k:03}/{i}.png", "wb") as file:
+                file.write(run_folder.png(20, 16, lambda x, y: cells[x // 4 + 5 * (y // 8)]))
+    with open("many.lua", "w", encoding="utf-8") as file:
+        file.write(WIDE)
+    status, out, err = capl("many.lua")
+    check(status == 0 and "initial loss 6.9" in out and "worst classes: 类 " in out, "1,000 classes", out + err)
+    page = open("runs/many/report.html", encoding="utf-8").read()
+    check(re.search(r"By class: 40 of lowest recall of \d{3}<", page) and len(page) < 200_000, "the report shows the worst of them", str(len(page)))
+    with open("runs/many/evaluation.json", encoding="utf-8") as file:
+        labels = json.load(file)["confusion"]["labels"]
+    check(len(labels) == 41 and labels[-1] == "other" and os.path.exists("runs/many/confusion.png"), "the most confused ones, and others", str(labels))
+    model = "runs/many/best.capl"
+    status, out, err = capl("verify", model)
+    check(status == 0 and "classes the same: ok" in out, "verify", out + err)
+    status, out, err = capl("info", model)
+    check(status == 0 and "one of 1000 classes: 类 000, " in out and "… and 900 more" in out, "info", out + err)
+    status, out, err = capl("predict", model, "many/类 007/0.png", "--top=16")
+    check(status == 0 and len(out.split("\t")) == 33 and out.count("类") == 17, "predict", out + err)
+    status, out, err = capl("eval", model, "--data=many", "--json")
+    check(status == 0 and json.loads(out)["n"] == 2000 and json.loads(out)["accuracy"] > 0.05, "eval", out + err)
+    status, out, err = capl("data", "stat", "many", "--label=folder")
+    check(status == 0 and "1000 classes, each 2 times" in out, "data stat", out + err)
+
+
 def main():
     images()
+    a_thousand()
     trains()
     is_used()
     refusals()

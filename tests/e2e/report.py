@@ -224,7 +224,7 @@ def damaged():
     check(status == 1 and "runs is not the folder of a run" in err and "hint:" in err, "a folder that is no run", err)
     run_folder.write("runs/outside", {"evaluation.json": {**run_folder.evaluation(), "worst": [{"image": "../../secret.png"}, {"image": "/secret.png"}]}})
     with open("secret.png", "wb") as file:
-        file.write(run_folder.png(8, 8, 0))
+        file.write(run_folder.png(8, 8, lambda x, y: 0))
     check(Page(page_of("runs/outside")).tags.count("img") == 4, "pictures outside of the folder are not shown")
 
 

@@ -11,11 +11,11 @@ import zlib
 HOSTILE = "<script>alert(1)</script>\"'&\u202e\x07"
 
 
-def png(width, height, shade):
-    """A gray picture as the bytes of a PNG file."""
+def png(width, height, level):
+    """A gray picture as the bytes of a PNG file; level(x, y): of a pixel, below 256."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + bytes((x * 5 + y * 3 + shade) % 256 for x in range(width)) for y in range(height))
+    rows = b"".join(b"\0" + bytes(level(x, y) for x in range(width)) for y in range(height))
     return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
             chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
@@ -93,4 +93,4 @@ def write(folder, files=None):
             file.write("--- capl: 1\nprint('</pre>" + HOSTILE + "')\n" + "-- more\n" * 200)
     for i in range(6):
         with open(f"{folder}/evaluation/{i}.png", "wb") as file:
-            file.write(png(160, 60, 30 * i))
+            file.write(png(160, 60, lambda x, y: (x * 5 + y * 3 + 30 * i) % 256))

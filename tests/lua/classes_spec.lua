@@ -124,7 +124,21 @@ describe("classes", function()
     meter:add(capl.eye(1000), batch)
     local r = meter:result()
     assert.same({1000, 1, 1}, {r.n, r.accuracy, r.top5})
-    assert.is_nil(meter:write().confusion) -- a million cells are no picture
+    assert.is_nil(meter:write().confusion) -- nothing to show
+  end)
+
+  it("beyond 128 are drawn up by the worst confusions, the rest as other", function()
+    local meter = train.ClassificationMeter{classes = 200}
+    for k = 0, 99 do -- 2k as 2k + 1, the first ones more often
+      for _ = 1, k < 20 and 2 or 1 do meter:count(2 * k + 1, 2 * k, 1, k, 1) end
+    end
+    meter:count(0, 199, 1, 100, 1)
+    meter:count(7, 7, 1, 101, 0)
+    meter:count(60, 60, 1, 102, 0)
+    local m = meter:write().confusion
+    assert.same({41, "0", "9", "other"}, {#m.labels, m.labels[1], m.labels[40], m.labels[41]})
+    assert.same({2, 1, 1, 1}, {m.counts[1][2], m.counts[38][38], m.counts[41][41], m.counts[41][1]})
+    assert.equal(0, m.counts[41][40])
   end)
 end)
 

@@ -12,7 +12,9 @@ local OP = "ClassificationMeter"
 local WORST = 24 -- samples that are kept, wrong ones and right ones
 local SAMPLES = 4 -- of each pair of classes
 local TOP = 5
-local MATRIX = 128 -- classes: beyond, evaluation.json lists the pairs alone
+local MATRIX = 128 -- classes that the confusion matrix has all of
+local CONFUSED = 40 -- and the most confused ones of more, beside OTHER
+local OTHER = "other"
 
 local Classification = {
   kind = "classification", main = "accuracy", better = "max",
@@ -114,7 +116,8 @@ end
 
 local function confuse(self, target, class, id)
   local key = target * self.K + class
-  local pair = self.pairs[key] or {truth = self:name(target), read = self:name(class), count = 0, samples = {}}
+  local pair = self.pairs[key] or {truth = self:name(target), read = self:name(class), count = 0, samples = {},
+    classes = {target, class}}
   self.pairs[key], pair.count = pair, pair.count + 1
   if #pair.samples < SAMPLES then table.insert(pair.samples, {id = id}) end
 end
@@ -252,24 +255,52 @@ function Classification.caption(entry) return entry.read, entry.truth end
 --- Pairs of classes with a few samples of each, most frequent first: list of {truth, read, count, samples = {{id}, …}}.
 function Classification:pairs_with_samples(most) return self:confusions(most) end
 
+-- Class -> its row of the matrix, and the labels of the rows; all classes, or those of the most frequent confusions.
+local function rows_of(self)
+  local row, labels = {}, {}
+  local function give_row(class)
+    if row[class] or #labels == CONFUSED and self.K > MATRIX then return end
+    labels[#labels + 1] = self:name(class)
+    row[class] = #labels
+  end
+  if self.K <= MATRIX then
+    for class = 0, self.K - 1 do give_row(class) end
+    return row, labels
+  end
+  for _, pair in ipairs(self:confusions(CONFUSED)) do
+    give_row(pair.classes[1])
+    give_row(pair.classes[2])
+  end
+  labels[#labels + 1] = OTHER
+  return row, labels
+end
+
+-- Rows: meant; columns: read. Of others, only what was read right is in their own cell.
 local function matrix(self)
-  local labels, counts = {}, {}
-  for class = 0, self.K - 1 do
-    labels[class + 1], counts[class + 1] = self:name(class), {}
-    for other = 0, self.K - 1 do
-      local pair = self.pairs[class * self.K + other]
-      counts[class + 1][other + 1] = class == other and (self.hits[class] or 0) or pair and pair.count or 0
-    end
+  local row, labels = rows_of(self)
+  local counts = {}
+  for i = 1, #labels do
+    counts[i] = {}
+    for k = 1, #labels do counts[i][k] = 0 end
+  end
+  for class, n in pairs(self.hits) do
+    local i = row[class] or #labels
+    counts[i][i] = counts[i][i] + n
+  end
+  for _, pair in pairs(self.pairs) do
+    local i, k = row[pair.classes[1]] or #labels, row[pair.classes[2]] or #labels
+    if i ~= k then counts[i][k] = counts[i][k] + pair.count end
   end
   return {labels = labels, counts = counts}
 end
 
---- result(), classes: list of {class, name, n, recall, precision}, and up to 128 classes confusion = {labels, counts}:
--- rows are what was meant, columns what was read
+--- result(), classes: list of {class, name, n, recall, precision}, confusion = {labels, counts}: rows are what was
+-- meant, columns what was read; of more than 128 classes the 40 that are confused most, and "other" for the rest, whose
+-- confusions with one another are not in it; nothing where all were read right
 function Classification:write()
   local out = self:result()
   out.classes = by_class(self)
-  if self.K and self.K <= MATRIX then out.confusion = matrix(self) end
+  if self.K and (self.K <= MATRIX or next(self.pairs)) then out.confusion = matrix(self) end
   return out
 end
 

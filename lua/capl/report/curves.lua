@@ -94,7 +94,7 @@ end
 local names = {
   exact = "whole texts", chars = "characters",
   merged = "with look-alikes merged", miou = "mean IoU", cer = "character error rate", edit_distance = "edits per text",
-  f = "F", f_batch = "F, mean of batches", accuracy = "pixels read right",
+  f = "F", f_batch = "F, mean of batches", accuracy = "read right",
   blanks = "time steps read as blank", r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }
 

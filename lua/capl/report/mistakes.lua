@@ -69,7 +69,7 @@ local function read_matrix(metrics)
   local labels, counts = value.table(metrics, "confusion", "labels"), value.table(metrics, "confusion", "counts")
   if #labels < 2 or #labels > MOST_LABELS then return nil end
   local m = {labels = {}, counts = {}, most = 0, wrong = 0}
-  m.of = value.text(metrics, "kind") == "segmentation" and "classes" or "characters"
+  m.of = value.text(metrics, "kind") == "text" and "characters" or "classes"
   for i = 1, #labels do
     m.labels[i], m.counts[i] = facts.plain(labels[i]), {}
     for k = 1, #labels do
@@ -219,11 +219,26 @@ end
 
 -- ---- classes ----
 
+local MOST_ROWS = 40
+
+-- All rows, or of many classes those of the lowest recall; more: what the title says of that.
+local function some_rows(list, key)
+  if #list <= MOST_ROWS or key ~= "classes" then return list, "" end
+  local sorted, out, recall = {}, {}, {}
+  for i, row in ipairs(list) do sorted[i], recall[row] = row, value.number(row, "recall") or math.huge end
+  table.sort(sorted, function(a, b)
+    if recall[a] ~= recall[b] then return recall[a] < recall[b] end
+    return (value.number(a, "class") or 0) < (value.number(b, "class") or 0)
+  end)
+  for i = 1, MOST_ROWS do out[i] = sorted[i] end
+  return out, (": %d of lowest recall of %s"):format(MOST_ROWS, html.number(#list))
+end
+
 -- A table of rows that evaluation.json has under a key; columns: {title, key, how it is written}.
 local function rows_html(metrics, key, title, columns)
   local rows, heads = {}, {}
-  for i, c in ipairs(value.table(metrics, key)) do
-    if i > MOST_LABELS then break end
+  local list, more = some_rows(value.table(metrics, key), key)
+  for i, c in ipairs(list) do
     rows[i] = {}
     for k, column in ipairs(columns) do
       local found = value.number(c, column[2])
@@ -234,7 +249,7 @@ local function rows_html(metrics, key, title, columns)
   if #rows == 0 then return nil end
   for k, column in ipairs(columns) do heads[k] = {column[1], k > 1 and "n" or nil} end
   heads, rows = facts.filled(heads, rows)
-  return ("<h3>%s</h3>"):format(title) .. html.table("metrics " .. title:lower(), heads, rows)
+  return ("<h3>%s</h3>"):format(title .. more) .. html.table("metrics " .. title:lower(), heads, rows)
 end
 
 local share, count = html.percent, html.number
