@@ -129,6 +129,9 @@ CAPL_API capl_status capl_captcha_save(const capl_captcha *gen, uint64_t seed, u
 /* The same as dir/TEXT/INDEX.png: a folder for each text, as for classes. */
 CAPL_API capl_status capl_captcha_save_folders(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
                                                int threads, bool (*stop)(void));
+/* The same as dir/INDEX.png, and dir/labels.jsonl with {"file": "07.png", "label": TEXT} for each: any charset. */
+CAPL_API capl_status capl_captcha_save_list(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir,
+                                            int threads, bool (*stop)(void));
 /* The same as an LMDB database in dir, records in order of the index, texts as labels. As capl_lmdb_create and
 ** _append. */
 CAPL_API capl_status capl_captcha_pack(const capl_captcha *gen, uint64_t seed, uint32_t n, const char *dir, int threads,
@@ -245,6 +248,10 @@ CAPL_API const char *capl_face_class_name(int i);
 ** {"file": "07.png", "points": [[x, y, 1], …], …}. dir is made if its parent exists; each file appears whole or not at
 ** all. EIO naming the file; EVALUE; ENOMEM. */
 CAPL_API capl_status capl_scene_save(capl_source *source, uint32_t n, const char *dir, int threads);
+/* The same as an LMDB database in dir, with masks and the other fields. As capl_lmdb_create and _append_record. stop:
+** may be NULL. */
+CAPL_API capl_status capl_scene_pack(capl_source *source, uint32_t n, const char *dir, int threads,
+                                     bool (*stop)(void));
 
 /* ---- a series made up ------------------------------------------------------------------------ */
 

@@ -246,7 +246,7 @@ static int captcha_draw(lua_State *L)
 }
 
 /* gen:save(dir, n, seed[, threads[, format]]) writes dir/TEXT_INDEX.png; with format "folders" dir/TEXT/INDEX.png, with
-** "lmdb" a database */
+** "list" dir/INDEX.png and labels.jsonl, with "lmdb" a database */
 static int captcha_save(lua_State *L)
 {
   const capl_captcha *gen = data_check_box(L, 1, CAPTCHA_TYPE);
@@ -262,6 +262,7 @@ static int captcha_save(lua_State *L)
   __typeof__(&capl_captcha_save) save = synth->captcha_save;
   if (strcmp(format, "lmdb") == 0) save = synth->captcha_pack;
   if (strcmp(format, "folders") == 0) save = synth->captcha_save_folders;
+  if (strcmp(format, "list") == 0) save = synth->captcha_save_list;
   bind_check(L, save(gen, (uint64_t)seed, (uint32_t)n, dir, (int)threads, capl_interrupt_pending), NULL);
   return 0;
 }

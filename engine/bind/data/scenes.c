@@ -88,7 +88,7 @@ static int data_faces_source(lua_State *L)
   return 1;
 }
 
-/* data.scene_save(source, dir, n[, threads]) */
+/* data.scene_save(source, dir, n[, threads[, database]]) */
 static int data_scene_save(lua_State *L)
 {
   capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
@@ -96,7 +96,9 @@ static int data_scene_save(lua_State *L)
   int64_t n = bind_check_int(L, 3), threads = lua_isnoneornil(L, 4) ? 0 : bind_check_int(L, 4);
   if (n < 0 || n > INT32_MAX) return bind_arg_error(L, 3, "0 to 2^31-1 pictures, got %lld", (long long)n);
   if (threads < 0 || threads > 1024) return bind_arg_error(L, 4, "0 to 1024 threads, got %lld", (long long)threads);
-  bind_check(L, data_synth(L)->scene_save(source, (uint32_t)n, dir, (int)threads), NULL);
+  const data_synth_functions *synth = data_synth(L);
+  bind_check(L, lua_toboolean(L, 5) ? synth->scene_pack(source, (uint32_t)n, dir, (int)threads, capl_interrupt_pending)
+                                    : synth->scene_save(source, (uint32_t)n, dir, (int)threads), NULL);
   return 0;
 }
 

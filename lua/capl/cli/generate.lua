@@ -9,8 +9,9 @@ local scenes = require "cli.generate_scenes"
 
 local spec = {
   {name = "out", type = "text", value = "DIR", doc = "output folder; created if missing; for pm25 a CSV file"},
-  {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "folders", "lmdb"},
-    default = "png", doc = "png: files named by their text; folders: one for each text, for classes; lmdb: a database"},
+  {name = "format", type = "text", value = "FORMAT", open = true, choices = {"png", "folders", "list", "lmdb"},
+    default = "png", doc = "png: files named by their text; folders: one for each text, for classes; "
+      .. "list: numbers, and labels.jsonl; lmdb: a database"},
   {name = "preset", type = "text", value = "STYLE", default = "lepture",
   doc = "style of the images, see docs/captchas.md"},
   {name = "n", type = "number", from = 1, to = 2 ^ 32 - 1, default = 1000, doc = "images"},

@@ -16,7 +16,7 @@ local sources = {
 --- Writes pictures; -> words for the report and how many
 local function save(o)
   local source = sources[o.preset](o)
-  data.save_scenes{source = source, dir = o.out, count = o.n, workers = o.workers}
+  data.save_scenes{source = source, dir = o.out, count = o.n, workers = o.workers, format = o.format}
   return ("%d pictures (%s, %dx%d px, seed %d) in %s"):format(o.n, o.preset, source:width(), source:height(), o.seed,
     o.out), o.n
 end
@@ -44,7 +44,8 @@ local takes = {slider = {width = true, height = true}, faces = {width = true, he
 
 --- Raises for options that only other presets have.
 local function check_options(o)
-  if o.format and o.format ~= "png" then
+  local database = o.format == "lmdb" and o.preset ~= "pm25"
+  if o.format and o.format ~= "png" and not database then
     core.error{code = "value", message = ("the preset %s has no --format=%s"):format(o.preset, o.format)}
   end
   local all = {"charset", "length", "font", "width", "height", "days"}

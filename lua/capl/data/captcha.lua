@@ -115,8 +115,9 @@ function captcha.new(source)
   end
 
   --- Writes n captchas as PNG files TEXT_INDEX.png or TEXT/INDEX.png, or as an LMDB database.
-  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "folders" | "lmdb";
-  --       folders: one for each text, as data.folder reads classes; widths = "auto": longer texts have wider images;
+  -- opts  dir = folder, made when missing; count; seed; workers = threads; format = "png" | "folders" | "list" |
+  --       "lmdb"; folders: one for each text, as data.folder reads classes; list: INDEX.png and labels.jsonl, for any
+  --       charset; widths = "auto": longer texts have wider images;
   --       and what data.captcha knows of the style
   -- out   names of the fonts
   -- errs io, value: the charset holds a character that file names cannot carry
@@ -127,8 +128,8 @@ function captcha.new(source)
     if o.dir == "" then check.fail("data.save_captchas", "dir is empty; it names a folder") end
     check.value("data.save_captchas", {"count", "number"}, o.count)
     local format = o.format or "png"
-    if format ~= "png" and format ~= "folders" and format ~= "lmdb" then
-      check.fail("data.save_captchas", ("format is \"png\", \"folders\" or \"lmdb\", not %s"):format(tostring(format)))
+    if format ~= "png" and format ~= "folders" and format ~= "list" and format ~= "lmdb" then
+      check.fail("data.save_captchas", ('format is "png", "folders", "list" or "lmdb", not %s'):format(tostring(format)))
     end
     local folder = format ~= "lmdb" and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
     if folder then

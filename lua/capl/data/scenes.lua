@@ -90,20 +90,25 @@ function scenes.new(make)
     return source
   end
 
-  --- Writes the first pictures of a generated source: INDEX.png, INDEX_mask.png, labels.jsonl.
-  -- opts  source: of data.slider or data.faces; dir = folder, made when missing; count; workers = threads
+  --- Writes the first pictures of a generated source: INDEX.png, INDEX_mask.png, labels.jsonl, or an LMDB database.
+  -- opts  source: of data.slider or data.faces; dir = folder, made when missing; count; workers = threads;
+  --       format = "png" | "lmdb"
   -- errs  io; value
   function made.save_scenes(opts)
-    local o = check.keys("data.save_scenes", opts, {"source", "dir", "count", "workers"})
+    local o = check.keys("data.save_scenes", opts, {"source", "dir", "count", "workers", "format"})
+    if o.format ~= nil then check.one_of("data.save_scenes", "format", o.format, {"png", "lmdb"}) end
     check.value("data.save_scenes", {"dir", "string"}, o.dir)
     check.value("data.save_scenes", {"count", "number"}, o.count)
     if o.dir == "" then check.fail("data.save_scenes", "dir is empty; it names a folder") end
     if type(o.source) ~= "table" or not o.source.box then
       core.fail("data.save_scenes needs source = data.slider{…} or data.faces{…}")
     end
-    local there, why = core.sys.mkdir(o.dir)
+    local database = o.format == "lmdb"
+    local folder = not database and o.dir or o.dir:match("^(.+)/[^/]+/*$") -- a database makes its own
+    local there, why = true, nil
+    if folder then there, why = core.sys.mkdir(folder) end
     if not there then core.error{code = "io", message = why} end
-    core.data.scene_save(o.source.box, o.dir, o.count, o.workers or 0)
+    core.data.scene_save(o.source.box, o.dir, o.count, o.workers or 0, database)
   end
 
   return made
