@@ -5,7 +5,7 @@
 -- data      --data=DIR: PNG or JPEG files whose names contain the label, a list of files or an LMDB database, as for
 --           crnn_ctc.lua; and --style=NAME of the generator, as similar to yours as possible (`capl generate` writes
 --           samples)
--- network   that of crnn_ctc.lua
+-- network   that of crnn_ctc.lua for up to 100 characters
 -- stages    1. generated captchas with your charset, lengths and sizes, new ones at every step
 --           2. your images at a lower learning rate, until the val metric stops improving
 -- expected  on 2,000 unseen captchas of gradient-curve, trained on 100 files: 100.0 % exact after 3 minutes on two

@@ -31,6 +31,8 @@ def learns():
     for found in ("set: 60 images, 60 with a label", "charset  0-9 (10 characters)", "dark on light", "widths = {"):
         check(found in out, "it finds " + found, out)
     check("a time step is 4 px" in out, "one narrow image makes no narrow time steps", out)
+    check("curriculum of the train loader" not in out, "full augmentation waits for no metric", out)
+    check("cross_entropy starts at about ln 10" in out, "the guide is in force", out)
     folder = "runs/crnn_ctc/best.capl"
     with open(folder + "/meta.json", encoding="utf-8") as file:
         meta = json.load(file)
@@ -68,6 +70,19 @@ def ways_to_read():
     told = json.loads(out)
     check(told["meta"]["decoding"] == "ctc" and told["golden"] > 0 and told["numbers"] > 1000, "as JSON too", out + err)
     check(capl("info", "set")[0] == 1, "a folder that is no model is refused", "")
+
+
+def many_characters():
+    """More than 100 characters: a network of its own, wider time steps, stronger augmentation."""
+    status, out, err = capl("generate", "--out=greek", "--n=150", "--seed=6", "--preset=free", "--charset=А-Яа-яΓ-ΡΣ-Ωα-ωA-Z",
+                            "--length=3", "--width=144", "--height=48")
+    check(status == 0, "generate", out + err)
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--data=greek", *SHORT)
+    check(status == 0 and "a time step is 8 px" in out, "crnn_ctc runs on many characters", out + err)
+    for words, expected in {(): "Conv2d(1 -> 32", ("--network=lstm",): "LSTM(160 -> 128"}.items():
+        status, out, err = capl("check", recipe("crnn_ctc.lua"), "--data=greek", *words)
+        check(status == 0 and expected in out, f"{expected} with {words}", out + err)
+    check("a time step is 4 px" in out, "the LSTM keeps its time steps", out)
 
 
 SHARE = """--- capl: 1
@@ -125,6 +140,8 @@ def refusals():
         ("--data=same",): "same/_99.png: its label is empty",
         ("--preset=leptur",): 'no captcha preset "leptur"; there are: lepture',
         ("--data=set", "--length=3..4"): "characters",
+        ("--data=set", "--network=lstn"): "network is auto, lstm or wide, not lstn",
+        ("--data=set", "--augment=captch"): "unknown preset 'captch'; did you mean 'captcha'",
     }.items():
         status, out, err = capl(recipe("crnn_ctc.lua"), *words)
         check(status == 1 and expected in err and "crnn_ctc.lua:" in err, f"crnn_ctc {' '.join(words)}", out[-300:] + err)
@@ -134,6 +151,7 @@ def main():
     images()
     learns()
     ways_to_read()
+    many_characters()
     share_of_many()
     one_width()
     draws()

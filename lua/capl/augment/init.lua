@@ -27,7 +27,7 @@ local augment = {}
 --- augment.schedule{{…}, {from = {epoch = 3}, …}}: stages of a run. See lua/capl/augment/schedule.lua.
 augment.schedule = require("augment.schedule").new
 --- augment.preset(name[, changes]) -> a table of ops: "minimal", "default", "strong", "ultra", "ultra_cpu", "cutmix",
--- "captcha".
+-- "captcha", "captcha_strong".
 augment.preset = presets.preset
 --- augment.presets: their names
 augment.presets = presets.names

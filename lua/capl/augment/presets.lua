@@ -63,17 +63,27 @@ local makers = {
       blur = {0.3, 1, p = 0.2},
     }
   end,
+  captcha_strong = function()
+    return {
+      rotate = {-7, 7, p = 0.8}, scale = {0.85, 1.12, p = 0.8}, translate_x = {-0.06, 0.06},
+      translate_y = {-0.08, 0.08}, shear = {-20, 20, p = 0.8}, perspective = {0.25, 0.25, p = 0.5},
+      elastic = {0.5, 3, p = 0.6}, brightness = {0.8, 1.2}, contrast = {0.6, 1.2}, noise = {2, 12, p = 0.5},
+      blur = {0.3, 1, p = 0.2},
+    }
+  end,
 }
 
 local presets = {}
 
 --- Names of all, from gentle to strong and special.
-presets.names = {"minimal", "default", "strong", "ultra", "ultra_cpu", "cutmix", "captcha"}
+presets.names = {"minimal", "default", "strong", "ultra", "ultra_cpu", "cutmix", "captcha",
+  "captcha_strong"}
 
 --- The options of a preset, as a table that may be changed.
 -- in   name: "minimal" (flip), "default" (small turns, sizes, places and colours), "strong", "ultra" (shear, hue, noise
---      and perspective too), "ultra_cpu", "cutmix" (mixup and cutmix alone), "captcha" (for text: no flips); changes:
---      options that take the place of its own; false takes one out
+--      and perspective too), "ultra_cpu", "cutmix" (mixup and cutmix alone), "captcha" (for text: no flips),
+--      "captcha_strong" (for hundreds of characters, each in few images); changes: options that take the place of its
+--      own; false takes one out
 -- errs value: unknown name
 -- eg   capl.augment.preset("minimal").flip  --> 0.5
 function presets.preset(name, changes)
