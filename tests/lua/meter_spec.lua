@@ -364,6 +364,48 @@ describe("a regression meter", function()
   end)
 end)
 
+describe("meters of several outputs", function()
+  local batch = {points = capl.tensor{{{0, 0, 1}}, {{5, 5, 1}}}, angle = capl.tensor{{1}, {3}}, ids = {0, 1}}
+  local image = capl.zeros({2, 1, 4, 4}, {dtype = "u8"})
+  local source = data.tensors{image = image, points = batch.points, angle = batch.angle}
+  local val = data.loader{source = source, role = "val", batch = 2, workers = 0}
+  local Fixed = nn.class("Fixed")
+  function Fixed:init(outputs) self.outputs = function() return outputs end end
+  function Fixed:forward() return self.outputs() end
+  local model = Fixed{gap = capl.tensor{{3, 4}, {5, 5}}, turn = capl.tensor{{1}, {5}}}
+  local function turn(loader) return train.RegressionMeter{field = "angle", loader = loader} end
+
+  it("call each metric by its output", function()
+    local meter = train.evaluate(model, val, {meter = {gap = "localization", turn = turn}, main = "turn.rmse"})
+    local r = meter:result()
+    assert.is_true(close({2, 2.5, 1, math.sqrt(2)}, {r.n, r["gap.mae"], r["turn.mae"], r["turn.rmse"]}, 1e-6))
+    assert.same({"turn.rmse", "min"}, {meter.main, meter.better})
+    assert.equal("gap.mae", train.evaluate(model, val, {meter = {gap = "localization", turn = turn}}).main)
+    local lines = meter:lines()
+    assert.same({"turn.rmse 1.414, n 2", "gap", "turn"}, {lines[1][2], lines[2][1], lines[3][1]})
+    assert.matches("^gap: MAE 2.50 px, .*; turn: R2 .*, n 2$", meter:line())
+  end)
+
+  it("take the field of their name where they measure numbers", function()
+    local other = Fixed{angle = capl.tensor{{1}, {5}}}
+    assert.equal(1, train.evaluate(other, val, {meter = {angle = "regression"}}):result()["angle.mae"])
+  end)
+
+  it("say what is wrong", function()
+    local function refused(message, opts)
+      assert.matches(message, error_text(function() return (train.evaluate(model, val, opts)) end), 1, true)
+    end
+    refused("unknown output 'gpa'; did you mean 'gap'?", {meter = {gpa = "localization"}})
+    refused("unknown metric 'turn.rmsee'; did you mean 'turn.rmse'?", {meter = {turn = turn}, main = "turn.rmsee"})
+    refused("meter has an entry 1: a table of meters has the names of the model's outputs", {meter = {"text"}})
+    refused("meter.gap is the name of a kind or function(loader), not a number", {meter = {gap = 3}})
+    refused("a segmentation meter reads batch.mask, which the val loader does not give", {meter = {gap = "segmentation"}})
+    local single = nn.Sequential{nn.Flatten(), nn.Linear(16, 1)}
+    assert.matches("meter has turn, and the model gives tensor\n  hint: a model with several outputs returns a table",
+      error_text(function() return (train.evaluate(single, val, {meter = {turn = turn}})) end), 1, true)
+  end)
+end)
+
 -- ---- evaluation ----
 
 local N = 7

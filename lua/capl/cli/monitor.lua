@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local facts = require "report.facts"
 local folder = require "report.folder"
 local json_file = require "json_file"
 local lines = require "cli.monitor_lines"
@@ -94,6 +95,18 @@ local function newest_of_ranks(rows)
   end
 end
 
+-- What the newest evaluation says of the metric that people ask for first -> {name, value}; nil: there was none yet.
+-- main: the one that the recipe chooses by, if it says so
+local function newest_val(rows, main)
+  for _, row in ipairs(rows) do
+    local metrics = {main = main}
+    for key, found in pairs(row) do metrics[tostring(key):match("^val_(.+)$") or ""] = found end
+    metrics[""] = nil
+    local name = facts.metric_keys(metrics)[1]
+    if name then return {name = name, value = metrics[name]} end
+  end
+end
+
 -- A run by its folder, or by its name in runs/.
 local function find_run(word)
   local path = core.sys.kind(word) == "folder" and word or "runs/" .. word
@@ -107,6 +120,7 @@ Run.__index = Run
 local function open_run(word)
   local r = find_run(word)
   local self = setmetatable({path = r.path, name = r.path, state = r.state, id = r.settings.process,
+    main = value.text(r.settings, "loop", "metric", "value"),
     ranks = value.number(r.settings, "machine", "ranks")}, Run)
   if r.state == "running" then self.monitor = core.monitor.open(0, false, self.id.pid) end
   return self
@@ -117,8 +131,8 @@ function Run:look()
   local rows = last_rows(self.path .. "/metrics.jsonl")
   local loss, point = newest(rows, "loss")
   local out = {name = self.name, state = self.state, loss = loss, step = newest(rows, "step"),
-    val_exact = newest(rows, "val_exact"), images_per_s = recent_rate(rows), ranks = self.ranks,
-    slowest_rank = newest_of_ranks(rows)}
+    val_exact = newest(rows, "val_exact"), val = newest_val(rows, self.main),
+    images_per_s = recent_rate(rows), ranks = self.ranks, slowest_rank = newest_of_ranks(rows)}
   if self.state ~= "running" then return out end
   out.left_seconds = left(point)
   local now = self.monitor and self.monitor:sample() or {}

@@ -1,6 +1,7 @@
 -- monitor_lines.lua: what `capl monitor` prints: a line per GPU, one of the processors, one of the run; unknown metrics
 -- left out.
 -- SPDX-License-Identifier: Apache-2.0
+local curves = require "report.curves"
 local of = require("train.callbacks.monitor").of
 local progress = require "run.progress"
 
@@ -43,7 +44,13 @@ function lines.machine(m)
   return table.concat(parts, "  ")
 end
 
---- r: {name, state, ranks, slowest_rank, step, loss, val_exact, images_per_s, left_seconds, cpu, rss}
+-- "val 96.1 %" of whole texts, "val gap MAE 1.94" of others
+local function val_text(name, x)
+  local what = name == "exact" and "" or curves.name_of(name) .. " "
+  return ("val %s%s"):format(what, curves.is_share(name) and ("%.1f %%"):format(100 * x) or ("%.4g"):format(x))
+end
+
+--- r: {name, state, ranks, slowest_rank, step, loss, val = {name, value}, images_per_s, left_seconds, cpu, rss}
 function lines.run(r)
   local parts = {"run    " .. r.name}
   if r.state ~= "running" then parts[#parts + 1] = r.state end
@@ -51,7 +58,7 @@ function lines.run(r)
   add(parts, "the others wait for rank %d", r.slowest_rank)
   add(parts, "step %d", r.step)
   add(parts, "loss %.4f", r.loss)
-  add(parts, "val %.1f %%", share(r.val_exact))
+  if r.val then parts[#parts + 1] = val_text(r.val.name, r.val.value) end
   add(parts, "%.0f images/s", r.images_per_s)
   if r.left_seconds then parts[#parts + 1] = "left " .. progress.duration(r.left_seconds) end
   add(parts, "process: %.0f %% of its processors", share(r.cpu))

@@ -25,7 +25,8 @@ local spec = {
     doc = "with --halving: KEY=LEAST..MOST, the budget; samples, steps or epochs of the recipe"},
   {name = "carry", type = "flag", default = false,
     doc = "with --halving: trials continue from their checkpoints, and learning-rate schedules start again"},
-  {name = "metric", type = "text", value = "METRIC", default = "val_exact", doc = "validation metric for the ranking"},
+  {name = "metric", type = "text", value = "METRIC", default = "val_exact",
+    doc = "validation metric for the ranking; gap.mae: of an output"},
   {name = "at", type = "text", value = "WHICH", open = true, choices = {"best", "last"}, default = "best",
     doc = "the evaluation that is ranked: best or last"},
   {name = "jobs", type = "text", value = "N", default = "auto",
@@ -81,6 +82,7 @@ local function check_options(o)
     if o[name] and not o.halving then core.fail(("--%s belongs to --halving=N"):format(name)) end
   end
   if o.at ~= "best" and o.at ~= "last" then core.fail(("--at is best or last, not '%s'"):format(o.at)) end
+  o.metric = metric.full(o.metric)
   metric.check(o.metric)
 end
 

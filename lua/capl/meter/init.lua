@@ -12,6 +12,7 @@ local core, observer = ...
 
 local check = require "check"
 local fields = require "fields"
+local sorted_keys = require "sorted_keys"
 
 local meter = {}
 
@@ -78,12 +79,42 @@ local function make_kind(op, name, loader, opts)
   return require("meter." .. name).new(own)
 end
 
+-- Numbers whose field has the output's name are that field.
+local function make_named(op, name, what, loader, opts)
+  if what == "regression" and has_field(name)(loader) then
+    return require("meter." .. what).new{field = name, loader = loader}
+  end
+  return meter.make(op, what, loader, opts)
+end
+
+-- A meter for each of a model's outputs, by name.
+local function make_several(op, wanted, loader, opts)
+  local parts = {}
+  for name in pairs(wanted) do
+    if type(name) ~= "string" or not name:match("^[%a_][%w_]*$") then
+      check.fail(op, ("meter has an entry %s: a table of meters has the names of the model's outputs"):format(
+        tostring(name)), 'meter = {gap = "localization", angle = function(loader) return … end}')
+    end
+  end
+  for _, name in ipairs(sorted_keys(wanted)) do
+    if type(wanted[name]) ~= "string" and not core.is_callable(wanted[name]) then
+      check.fail(op, ("meter.%s is the name of a kind or function(loader), not a %s"):format(name,
+        core.typename(wanted[name])))
+    end
+    parts[#parts + 1] = {name = name, meter = make_named(op, name, wanted[name], loader, opts)}
+  end
+  if #parts == 0 then check.fail(op, "meter is an empty table", 'meter = {gap = "localization"}') end
+  return require("meter.several").new(parts, opts.main)
+end
+
 --- The meter of an evaluation.
--- in   what: nil (that of the labels, where the loader has them), the name of a kind, or function(loader) -> meter;
---      loader; opts: merge, decoding (that of capl.model)
+-- in   what: nil (that of the labels, where the loader has them), the name of a kind, function(loader) -> meter, or a
+--      table of such names and functions by the names of the model's outputs; loader; opts: merge, decoding (that of
+--      capl.model), main: of several, the metric that says which of two models is better: "gap.mae"
 -- errs value: no such kind, or none that suits the loader; no meter
 function meter.make(op, what, loader, opts)
   if core.is_callable(what) then return check_own(op, what(loader) or {}) end
+  if type(what) == "table" then return make_several(op, what, loader, opts) end
   local name = what or suited(loader, true)
   if name then return make_kind(op, name, loader, opts) end
   local other = suited(loader)

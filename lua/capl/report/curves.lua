@@ -84,6 +84,7 @@ local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$
 
 --- Whether a metric of this name is a share of 1, shown in percent.
 function curves.is_share(name)
+  name = name:match("[^.]*$") -- of an output: "gap.hit_5"
   if shares[name] then return true end
   for _, pattern in ipairs(share_patterns) do
     if name:match(pattern) then return true end
@@ -98,7 +99,11 @@ local names = {
   blanks = "time steps read as blank", r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }
 
-function curves.name_of(key) return names[key] or (key:gsub("_", " ")) end
+function curves.name_of(key)
+  local output, metric = key:match("^(.+)%.([^.]+)$")
+  if output then return output .. " " .. curves.name_of(metric) end
+  return names[key] or (key:gsub("_", " "))
+end
 
 local function with_band(s, rows, x_key, low, high)
   local l, h = curves.series(rows, x_key, "", low), curves.series(rows, x_key, "", high)
@@ -119,7 +124,7 @@ local no_metric = {loss = true, n = true, value = true, replaced = true, points 
   mape_left_out = true}
 
 local function has_curve(key, has_exact)
-  if no_metric[key] or key:match("low$") or key:match("high$") then return false end
+  if no_metric[key:match("[^.]*$")] or key:match("low$") or key:match("high$") then return false end
   return not (has_exact and beside_exact[key])
 end
 

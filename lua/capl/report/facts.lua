@@ -28,6 +28,8 @@ end
 
 -- Whether a metric is that of one point or number, which have a table of their own.
 local function is_of_one(metrics, key)
+  local output, rest = key:match("^(.+)%.([^.]+)$")
+  if output then return is_of_one(value.table(metrics, "outputs", output), rest) end
   for _, list in ipairs{"by_point", "by_number"} do
     for _, row in ipairs(value.table(metrics, list)) do
       local name = value.text(row, "name")
@@ -71,7 +73,7 @@ function facts.metric_keys(metrics)
   if main then take(main) end
   for _, key in ipairs(order) do take(key) end
   for _, key in ipairs(value.keys(metrics)) do
-    local is_aside = key:match("low$") or key:match("high$") or beside[key] or is_of_one(metrics, key)
+    local is_aside = key:match("low$") or key:match("high$") or beside[key:match("[^.]*$")] or is_of_one(metrics, key)
     if not is_aside and #out < 10 then take(key) end
   end
   return out

@@ -276,9 +276,10 @@ local function numbers_html(metrics)
 end
 
 -- Numbers are looked at as a scatter plot and a curve.
-local function plots_html(metrics, page)
+local function plots_html(metrics, page, output)
   if value.text(metrics, "kind") ~= "regression" then return nil end
-  return page:file_picture("samples.png", "what was read over what was meant")
+  return page:file_picture(output and ("samples-%s.png"):format(output) or "samples.png",
+    "what was read over what was meant")
 end
 
 -- ---- worst samples ----
@@ -341,18 +342,27 @@ local function all_bars(metrics)
   return side_by_side(out)
 end
 
+-- What there is of one meter. output: its name, of several
+local function parts_of(metrics, page, output)
+  local parts = {all_bars(metrics)}
+  local worst = worst_html(metrics, page) -- its pictures before those of the pairs, if there is no room for all
+  for _, make in ipairs{plots_html, classes_html, points_html, numbers_html, matrix_html, pairs_html} do
+    parts[#parts + 1] = make(metrics, page, output) or ""
+  end
+  parts[#parts + 1] = worst or ""
+  local text = table.concat(parts)
+  return output and text ~= "" and ("<h3>Output %s</h3>"):format(html.text(output)) .. text or text
+end
+
 --- Everything about the readings of the last evaluation.
 function mistakes.section(r, page)
   local metrics, role = facts.metrics(r)
   if value.has(r.evaluation) then metrics, role = r.evaluation, value.text(r.evaluation, "role") or role end
   if not metrics then return nil end
-  local parts = {all_bars(metrics)}
-  local worst = worst_html(metrics, page) -- its pictures before those of the pairs, if there is no room for all
-  for _, make in ipairs{plots_html, classes_html, points_html, numbers_html, matrix_html, pairs_html} do
-    parts[#parts + 1] = make(metrics, page) or ""
+  local text = parts_of(metrics, page)
+  for _, name in ipairs(value.keys(value.table(metrics, "outputs"))) do
+    text = text .. parts_of(value.table(metrics, "outputs", name), page, name)
   end
-  parts[#parts + 1] = worst or ""
-  local text = table.concat(parts)
   return text ~= "" and ("<p>Of the %s images.</p>"):format(html.text(role)) .. text or nil
 end
 

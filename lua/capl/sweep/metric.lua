@@ -11,8 +11,14 @@ local less = {"loss", "mae", "rmse", "mape", "smae", "smape", "error", "distance
 -- Metrics that say how sure another one is, or how much was counted.
 local function is_aside(name) return name == "val_n" or name:match("low$") ~= nil or name:match("high$") ~= nil end
 
+--- The metric as metrics.jsonl calls it: that of the val images is meant, "gap.mae" is val_gap.mae.
+function metric.full(name)
+  return (name:match("^val_") or name:match("^test")) and name or "val_" .. name
+end
+
 --- "min" or "max": which is better.
 function metric.goal(name)
+  name = name:gsub("%.", "_")
   for _, word in ipairs(less) do
     if ("_" .. name .. "_"):find("_" .. word .. "_", 1, true) then return "min" end
   end
@@ -27,7 +33,7 @@ function metric.check(name)
   end
   if not name:match("^val_[%w_@%.]+$") or is_aside(name) then
     core.fail(("--metric=%s is no metric of an evaluation on val images"):format(name),
-      "such as val_exact, val_chars or val_loss")
+      "such as val_exact, val_chars, val_loss or val_gap.mae of an output called gap")
   end
 end
 

@@ -1,5 +1,6 @@
 -- show.lua: what a sweep says: a line for each trial that ended, the table of all, and what to do next.
 -- SPDX-License-Identifier: Apache-2.0
+local curves = require "report.curves"
 local progress = require "run.progress"
 local term = require "repl.term"
 
@@ -8,12 +9,7 @@ local show = {}
 local ROWS = 30 -- of the table; results.csv has them all
 
 --- Whether a metric is a share of 1, by its name.
-function show.is_share(metric)
-  for _, share in ipairs{"exact", "chars", "merged", "miou", "hit"} do
-    if metric:find(share, 1, true) then return true end
-  end
-  return false
-end
+function show.is_share(metric) return curves.is_share((metric:gsub("^val_", ""))) end
 
 --- "0.9312", "93.12 %" of shares.
 function show.value(metric, value)

@@ -11,11 +11,13 @@ local meters = require "meter"
 local pending = require "meter.pending"
 local progress = require "run.progress"
 local reread = require "run.reread"
+local sorted_keys = require "sorted_keys"
 
 local OP = "train.evaluate"
 
 local spec = {
-  forward.precision, {"merge", "table"}, {"loss", "function"}, {"meter", "string", "function"},
+  forward.precision, {"merge", "table"}, {"loss", "function"}, {"meter", "string", "function", "table"},
+  {"main", "string"},
   {"decoding", "string"},
   forward.input,
 }
@@ -107,6 +109,9 @@ local function check_count(meter, seen, loader)
       "drop_last = true leaves the last ones out")
   end
   local metrics = meter:result() -- reads what is still on the device
+  if meter.parts and type(metrics[meter.main]) ~= "number" then
+    check.unknown(OP, "metric", meter.main, sorted_keys(metrics))
+  end
   if type(metrics) ~= "table" or type(metrics[meter.main]) ~= "number" then
     check.fail(OP, ("the main metric of the meter, %s, has no value"):format(meter.main),
       "it selects the best weights, so it must be a number")
@@ -145,7 +150,10 @@ end
 -- The meter with what all ranks have counted.
 local function whole_meter(meter, loader, o)
   if not is_shared(loader) then return meter end
-  local whole = merge.own(OP, meter, function() return meters.make(OP, o.meter, loader, {}) end)
+  local function fresh() return meters.make(OP, o.meter, loader, {}) end
+  local whole = meter.parts and meter:joined(function(part, i)
+    return merge.own(OP, part, function() return fresh().parts[i].meter end)
+  end) or merge.own(OP, meter, fresh)
   for _, key in ipairs{"role", "loader", "again", "loss"} do whole[key] = meter[key] end
   return whole
 end
@@ -154,10 +162,12 @@ end
 -- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or
 --      chosen is compared on "val"
 -- opts precision = "auto"; meter = "text" (where the samples have texts) | "segmentation" | "localization" |
---      "regression" | function(loader) -> meter; merge = {"0O", …} sets of characters counted as one beside the strict
---      metric (default {"0O"} when the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss =
---      function(output, batch) for its mean; input = function(batch) -> what the model is
---      called with (as capl.model says, else batch.image or batch.input)
+--      "regression" | function(loader) -> meter | {NAME = one of these, …} for the outputs of that name of a model that
+--      returns a table: their metrics are called "NAME.mae"; main = "NAME.mae": the one that says which of two models
+--      is better; merge = {"0O", …} sets of characters counted as one beside the strict metric (default {"0O"} when
+--      the charset has both); decoding = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its
+--      mean; input = function(batch) -> what the model is called with (as capl.model says, else batch.image or
+--      batch.input)
 -- In a world of several ranks each reads its part, and all get the meter that one process would have.
 -- out  meter: meter:result(), meter:line(), meter.main = name of the metric that says which model is better,
 --      meter.better = "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by
@@ -171,7 +181,7 @@ local function evaluate(model, loader, opts)
   check_loader(loader)
   o.model = model
   if is_shared(loader) and dist.parallel then dist.parallel.settle{model} end
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding})
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = o.decoding, main = o.main})
   local replaced, seen = loader:stats().substituted, nil
   meter.role, meter.loader = loader.role, loader
   meter.again = function(ids, precision)

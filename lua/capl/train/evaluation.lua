@@ -67,11 +67,11 @@ end
 -- Small pictures of what was read, as files: each entry gets the path of its own.
 local function write_overlays(job, entries)
   if not job.folder or not entries then return end
-  local thumbs = samples.thumbs(job.meter, entries)
-  if next(thumbs) then must(core.sys.mkdir(job.folder .. "/evaluation/overlay")) end
+  local thumbs, place = samples.thumbs(job.meter, entries), "evaluation/overlay" .. job.suffix
+  if next(thumbs) then must(core.sys.mkdir(job.folder .. "/" .. place)) end
   for _, entry in ipairs(entries) do
     if thumbs[entry.id] then
-      entry.overlay = ("evaluation/overlay/%d.png"):format(entry.id)
+      entry.overlay = ("%s/%d.png"):format(place, entry.id)
       core.data.png_write(job.folder .. "/" .. entry.overlay, thumbs[entry.id])
     end
   end
@@ -132,36 +132,60 @@ end
 
 -- ---- the file ----
 
---- All that is known of an evaluation, for evaluation.json.
--- in   meter of train.evaluate; folder: where images of samples go, nil for none
--- out  table: the meter's write() with kind, role, main, better, value (of main), loss and replaced; worst: list of
---      {id, name,
---      image = path below the folder, …}; pairs: list of {truth, read, count, samples = {{id, name, image, place}, …}}
-function evaluation.of(meter, folder)
+local function pairs_of(job)
+  local out = {}
+  for i, pair in ipairs(job.meter:pairs_with_samples(PAIRS)) do
+    out[i] = {truth = pair.truth, read = pair.read, count = pair.count, samples = described(job, pair.samples)}
+  end
+  return out[1] and out
+end
+
+-- suffix: of the names of files, of one output of several
+local function facts_of(meter, folder, suffix)
   local out = meter.write and meter:write() or meter:result()
-  local job = {meter = meter, folder = folder, images = {}}
+  local job = {meter = meter, folder = folder, images = {}, suffix = suffix}
   for _, key in ipairs{"kind", "role", "main", "better", "loss", "replaced"} do out[key] = meter[key] end
   out.value = out[meter.main]
   if meter.samples then
     out.worst = described(job, meter:samples().wrong)
     write_overlays(job, out.worst)
   end
-  if meter.pairs_with_samples then
-    for i, pair in ipairs(meter:pairs_with_samples(PAIRS)) do
-      out.pairs = out.pairs or {}
-      out.pairs[i] = {truth = pair.truth, read = pair.read, count = pair.count, samples = described(job, pair.samples)}
-    end
+  if meter.pairs_with_samples then out.pairs = pairs_of(job) end
+  return out
+end
+
+--- All that is known of an evaluation, for evaluation.json.
+-- in   meter of train.evaluate; folder: where images of samples go, nil for none
+-- out  table: the meter's write() with kind, role, main, better, value (of main), loss and replaced; worst: list of
+--      {id, name,
+--      image = path below the folder, …}; pairs: list of {truth, read, count, samples = {{id, name, image, place}, …}};
+--      outputs: the same of each of several outputs, by name
+function evaluation.of(meter, folder)
+  local out = facts_of(meter, folder, "")
+  for _, part in ipairs(meter.parts and meter:each() or {}) do
+    out.outputs = out.outputs or {}
+    out.outputs[part.name] = facts_of(part.meter, folder, "-" .. part.name)
   end
   return out
 end
 
---- Writes evaluation.json, samples.png, confusion.png and the images of the samples into a folder.
+local function draw(meter, folder, suffix, name)
+  if meter.samples then
+    samples.draw(meter, ("%s/samples%s.png"):format(folder, suffix), name .. ": " .. title_line(meter))
+  end
+  if meter.write then draw_confusion(meter, ("%s/confusion%s.png"):format(folder, suffix), name) end
+end
+
+--- Writes evaluation.json, samples.png, confusion.png and the images of the samples into a folder; of several outputs
+-- samples-NAME.png and confusion-NAME.png.
 -- in   meter; folder, which is there; name: what the pictures are titled; object: what the file holds, of evaluation.of
 function evaluation.write(meter, folder, name, object)
   must(core.sys.write(folder .. "/evaluation.json",
     core.json_encode(object or evaluation.of(meter, folder), true) .. "\n"))
-  if meter.samples then samples.draw(meter, folder .. "/samples.png", name .. ": " .. title_line(meter)) end
-  if meter.write then draw_confusion(meter, folder .. "/confusion.png", name) end
+  draw(meter, folder, "", name)
+  for _, part in ipairs(meter.parts and meter:each() or {}) do
+    draw(part.meter, folder, "-" .. part.name, name .. ", " .. part.name)
+  end
 end
 
 --- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's

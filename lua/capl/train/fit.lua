@@ -112,7 +112,7 @@ end
 function Fit:read(loader, with_loss)
   local o = self.o
   return evaluate(self.model, loader, {precision = o.precision, merge = o.merge, loss = with_loss and o.loss or nil,
-    meter = o.meter, input = o.input})
+    meter = o.meter, main = o.main, input = o.input})
 end
 
 function Fit:evaluate()
@@ -266,7 +266,7 @@ function Fit:write(result, meter)
   exported.check(self:model_path(kept), meter)
   if meter then evaluation.save(meter) end
   result.model = kept
-  self.record:result(result)
+  self.record:result(result, meter)
   if meter then run:final(meter:result(), result, meter.main) end
   if run.mode == "run" then
     result.folder = run:folder()
@@ -315,7 +315,8 @@ end
 --       eval_every = "auto" (12 times; with max_time fewer where they take more than 3 % of it) | steps;
 --       log_every = "auto" (200 points of the curve) | steps;
 --       keep = "best" (on val) | "last": which weights stay in the model and are tested;
---       meter = what val and test are counted with, as of train.evaluate: its main metric says which weights are best;
+--       meter = what val and test are counted with, as of train.evaluate: its main metric says which weights are best,
+--       or metric = "gap.mae" does, which several outputs need;
 --       merge = {"0O"}: look-alikes counted as one beside the strict metric;
 --       capture = "auto" (where the device can and the step lets it) | true (or an error) | false: the step as one
 --       graph; on_oom = "stop" (an error that says which batch would fit) | "split": out of memory, a batch is done in

@@ -8,6 +8,7 @@ local forward = require "forward"
 local classes = require "module_class"
 local lock = require "test_lock"
 local meters = require "meter"
+local metric = require "train.metric"
 local callbacks = require "train.callbacks"
 local progress = require "run.progress"
 local span = require "train.span"
@@ -22,7 +23,7 @@ local spec = callbacks.add_keys {
   forward.precision,
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
   {"eval_every", "whole", "string", default = "auto"},
-  {"merge", "table"}, {"meter", "string", "function"}, {"capture", "boolean", "string", default = "auto"},
+  {"merge", "table"}, {"meter", "string", "function", "table"}, {"capture", "boolean", "string", default = "auto"},
   {"on_oom", "string", default = "stop"},
 }
 
@@ -67,7 +68,8 @@ local function check_loader(run, o, name)
   if name == "test" then lock.training(OP, loader) end
   if name == "train" then return end
   -- before a long run
-  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding})
+  local meter = meters.make(OP, o.meter, loader, {merge = o.merge, decoding = (run.model_options or {}).decoding,
+    main = o.main})
   if name == "val" and run.mode == "check" then report_metrics(run, meter) end
 end
 
@@ -95,6 +97,23 @@ local function check_classes(loader)
     "a second folder, or name in the list, with images of what is no " .. loader.class_names[1])
 end
 
+-- Of several outputs, none is the one that decides unless the recipe says so.
+local function check_deciding(o)
+  if type(o.meter) ~= "table" or core.is_callable(o.meter) then return end
+  local names = {}
+  for name in pairs(o.meter) do names[#names + 1] = tostring(name) end
+  table.sort(names)
+  o.main = metric.read(OP, o.metric).name
+  local of = o.main and o.main:match("^([^.]+)%.")
+  if of and o.meter[of] or o.main == "loss" or #names == 1 and not o.main or not o.val then return end
+  local hint = ('metric = "%s.NAME", of the output whose metric selects the best weights, or "loss"'):format(
+    names[1] or "gap")
+  if o.main then
+    check.fail(OP, ("metric = \"%s\": the meters are %s"):format(o.main, table.concat(names, ", ")), hint)
+  end
+  check.fail(OP, ("several outputs are measured (%s), and metric is missing"):format(table.concat(names, ", ")), hint)
+end
+
 local function check_parts(run, o)
   if not classes.is_module(o.model) then check.fail(OP, "model is no module, but a " .. core.typename(o.model)) end
   if core.is_callable(o.model.member) then
@@ -104,6 +123,7 @@ local function check_parts(run, o)
   if type(o.optimizer.backward_step) ~= "function" then
     check.fail(OP, "optimizer is no optimizer", "optim.AdamW(model:parameters(), {lr = …}) makes one")
   end
+  check_deciding(o)
   for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
   check_classes(o.train)
   for _, name in ipairs{"val", "test"} do check_vocabulary(o, name) end

@@ -270,11 +270,18 @@ local function zoom_of(image)
   return zoom > 1 and math.floor(zoom) or zoom
 end
 
---- Small pictures of points or masks with what was read -> {[id of the sample] = u8 (1,3,H,W)}; {} of other kinds.
+-- The picture of an entry, with what was read where that can be drawn.
+local views = {
+  localization = point_view, regression = number_view,
+  segmentation = function(meter, e, masks) return mask_views(meter, e, masks[e.id])[3] end,
+}
+
+--- Small pictures of points, masks and numbers -> {[id of the sample] = u8 (1,3,H,W)}; {} of other kinds.
 function samples.thumbs(meter, entries)
-  local out, masks = {}, meter.kind == "segmentation" and masks_of(meter, entries) or {}
-  for _, e in ipairs(entries) do
-    local view = meter.kind == "localization" and point_view(meter, e) or mask_views(meter, e, masks[e.id])[3]
+  local out, masks = {}, meter.kind == "segmentation" and masks_of(meter, entries)
+  local view_of = views[meter.kind]
+  for _, e in ipairs(view_of and entries or {}) do
+    local view = not out[e.id] and view_of(meter, e, masks)
     if view then
       view.zoom = zoom_of(view.image)
       out[e.id] = core.plot.overlay(view)

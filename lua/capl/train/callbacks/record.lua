@@ -178,8 +178,8 @@ local function processor()
   return text:match("model name%s*:%s*([^\n]+)")
 end
 
---- result.json: the metrics of the run and where they come from.
-function Record:result(values)
+--- result.json: the metrics of the run and where they come from. meter: of the last evaluation, or nil
+function Record:result(values, meter)
   local run = self.run
   if not self.on then return end
   local seed, memory = core.rng(), core.memory()
@@ -192,14 +192,18 @@ function Record:result(values)
   }
   for key, value in pairs(values) do out[key] = value end
   must(core.sys.write(self:path("result.json"), core.json_encode(out, true) .. "\n"))
-  self:show_pictures(values.steps or 0)
+  self:show_pictures(values.steps or 0, meter)
   self:close()
 end
 
 -- The run's pictures for TensorBoard.
-function Record:show_pictures(step)
+function Record:show_pictures(step, meter)
   local values = {}
-  for _, name in ipairs{"samples", "confusion", "schedule"} do
+  local names = {"samples", "confusion", "schedule"}
+  for _, part in ipairs(meter and meter.parts or {}) do
+    names[#names + 1], names[#names + 2] = "samples-" .. part.name, "confusion-" .. part.name
+  end
+  for _, name in ipairs(names) do
     local path = self:path(name .. ".png")
     local png = core.sys.kind(path) == "file" and core.sys.read(path)
     if png then values[#values + 1] = {tag = name, png = png} end

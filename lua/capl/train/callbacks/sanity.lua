@@ -47,7 +47,7 @@ function Sanity:begin()
   local seed, streams = core.rng()
   local few = loaders.limited(o.val, o.sanity)
   local meter = evaluate(fit.model, few, {precision = o.precision, merge = o.merge, loss = o.loss,
-    meter = o.meter, input = o.input})
+    meter = o.meter, main = o.main, input = o.input})
   core.rng(seed, streams)
   self.counter.n = few.given()
   local e = {metrics = meter:result(), meter = meter, loss = meter.loss}
