@@ -13,7 +13,8 @@
   X(captcha_widths) X(captcha_height) X(captcha_length) X(captcha_font) X(captcha_charset) X(captcha_member)         \
   X(captcha_draw) X(captcha_text) X(captcha_save) X(captcha_pack) X(captcha_save_folders) X(source_captcha_new)      \
   X(source_captcha_widths_new)                                                                                       \
-  X(source_slider_new) X(source_faces_new) X(scene_save) X(scene_pack) X(captcha_save_list) X(pm25_make) X(synth_version)
+  X(source_slider_new) X(source_faces_new) X(scene_save) X(scene_pack) X(captcha_save_list) X(pm25_make)             \
+  X(synth_version)
 
 typedef struct {
 #define X(name) __typeof__(capl_##name) *name;
