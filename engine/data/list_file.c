@@ -67,11 +67,18 @@ static capl_status keep_line(reading *r)
   return CAPL_OK;
 }
 
+static capl_status no_utf8(const reading *r, const char *what)
+{
+  CAPL_FAIL(CAPL_EFORMAT, "%s:%u: the %s is no UTF-8", r->table.name, r->table.line, what);
+  capl_error_hint("write the list in UTF-8: 'iconv -f GB18030 -t UTF-8' converts Chinese texts");
+  return CAPL_EFORMAT;
+}
+
 static capl_status check_path(const reading *r, const char *path, const char *what)
 {
   const char *wrong = !*path ? "is empty" : strlen(path) >= PATH_ROOM ? "is longer than 4095 bytes"
-                      : !capl_text_is_utf8(path) ? "is no UTF-8" : NULL;
-  if (!wrong) return CAPL_OK;
+                      : NULL;
+  if (!wrong) return capl_text_is_utf8(path) ? CAPL_OK : no_utf8(r, what);
   return CAPL_FAIL(CAPL_EFORMAT, "%s:%u: the %s %s", r->table.name, r->table.line, what, wrong);
 }
 
@@ -85,7 +92,7 @@ static capl_status keep_mask(reading *r, const char *path)
 static capl_status keep(reading *r, const char *path, const char *label)
 {
   CAPL_TRY(check_path(r, path, "path"));
-  if (label && !capl_text_is_utf8(label)) return broken(r, "the label is no UTF-8");
+  if (label && !capl_text_is_utf8(label)) return no_utf8(r, "label");
   if (label && strlen(label) >= PATH_ROOM) return broken(r, "the label is longer than 4095 bytes");
   CAPL_TRY(texts_add(&r->out->path, path));
   CAPL_TRY(texts_add(&r->out->label, label));

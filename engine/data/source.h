@@ -77,7 +77,7 @@ CAPL_API capl_source source_like(const capl_source *of);
 CAPL_API capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch,
                                            const capl_sample *to);
 /* Where sample i lies, as messages begin: "list.tsv:12: set/a.png". Returns out. */
-const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room);
+CAPL_API const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room);
 /* The bytes of sample i's file. ESTATE for a source without files. Thread-safe. */
 capl_status capl_source_encoded(capl_source *source, uint32_t i, encoded_bytes *bytes);
 

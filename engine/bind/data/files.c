@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "bind/data/data.h"
+#include "data/source.h"
 #include "data/widths.h"
 
 #include <stdlib.h>
@@ -184,6 +185,15 @@ static int source_text(lua_State *L)
   return 1;
 }
 
+/* source:title(id) -> where the sample lies, as messages begin with it: "list.tsv:12: set/a.png" */
+static int source_title(lua_State *L)
+{
+  char title[4096];
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  lua_pushstring(L, capl_source_title(source, data_check_sample(L, 2, source), title, sizeof title));
+  return 1;
+}
+
 /* source:set_text(id, text): a label that is held against no charset */
 static int source_set_text(lua_State *L)
 {
@@ -361,7 +371,7 @@ void bind_open_files(lua_State *L)
                                        {"lmdb_source", data_lmdb_source},     {"text_share", data_text_share},
                                        {"choose_widths", data_choose_widths},
                                        {NULL, NULL}};
-  static const luaL_Reg source[] = {{"text", source_text},   {"bad_labels", source_bad_labels},
+  static const luaL_Reg source[] = {{"text", source_text},   {"title", source_title}, {"bad_labels", source_bad_labels},
                                     {"label_error", source_label_error},
                                     {"label_beside", source_label_beside}, {"share", source_share},
                                     {"set_text", source_set_text},     {"pack", source_pack}, {"scan", source_scan},

@@ -57,13 +57,17 @@ local function count_places(source, scan, kind, k)
   for i = 0, source:count() - 1 do
     local x, step = source.box:numbers(k, i)
     local _, format, width, height = scan:facts(i)
-    local all_inside = true
+    local first
     for at = 1, format and #x or 0, step do
       local inside = is_inside(kind, x, at, width, height)
       found.n = found.n + (inside == nil and 0 or 1)
-      all_inside = all_inside and inside ~= false
+      if inside == false then first = first or at end
     end
-    if not all_inside then found.outside[#found.outside + 1] = source:name(i) end
+    if first then
+      local numbers = table.concat(x, ", ", first, first + (kind == "points" and 1 or 3))
+      found.outside[#found.outside + 1] = ("%s: row %d is %s, the image %d x %d px"):format(source.box:title(i),
+        (first - 1) / step + 1, numbers, width, height)
+    end
   end
   return found
 end

@@ -330,6 +330,25 @@ end
 
 -- ---- classes ----
 
+--- Raises for folders whose names are no classes: no UTF-8, or one class in two spellings of Unicode.
+local function check_class_folders(dir, folders)
+  local seen = {}
+  for name, folder in pairs(folders) do
+    local fine, normal = pcall(core.data.fold, name)
+    if not fine then
+      core.fail(("%s/%s: the name of the folder is no UTF-8"):format(dir, folder),
+        "rename it, for example with 'convmv -f GB18030 -t UTF-8 --notest -r " .. dir .. "'")
+    end
+    if seen[normal] then
+      local both = {folder, seen[normal]}
+      table.sort(both)
+      core.fail(("%s/%s and %s/%s are one class, %s, in two spellings of Unicode"):format(dir, both[1], dir, both[2],
+        normal), "move the images of one folder into the other")
+    end
+    seen[normal] = folder
+  end
+end
+
 --- Names of all folders that hold files, sorted.
 local function find_classes(dir)
   local box = names_below(dir)
@@ -337,8 +356,9 @@ local function find_classes(dir)
   for i = 0, box:count() - 1 do
     local class = folder_of(nil, box:name(i))
     if class and not seen[class] then classes[#classes + 1] = class end
-    if class then seen[class] = true end
+    if class then seen[class] = seen[class] or box:name(i):match("^(.*)/") end
   end
+  check_class_folders(dir, seen)
   table.sort(classes)
   return classes
 end
