@@ -8,10 +8,14 @@ local options = require "cli.options"
 local page = require "cli.page"
 local shell = require "shell"
 local starter = require "cli.starter"
+local guess = require "data.guess"
+local symbols = require "fields.symbols"
 
 local spec = {
   {name = "data", type = "text", value = "SOURCE",
-  doc = "folder, list or database of your captchas; default: generated captchas"},
+  doc = "folder, list or database of your captchas, or folder of classes; default: generated captchas"},
+  {name = "label", type = "text", value = "folder", choices = {"auto", "folder"}, default = "auto",
+    doc = "folder: the folder of an image is its class; auto: so where the names of files hold no text"},
   {name = "from", type = "text", value = "RECIPE",
     doc = "recipe to copy, such as captcha (capl list) or a file; default: a short recipe"},
 }
@@ -48,6 +52,58 @@ local function check_data(path)
     hint = "--data names a folder of images, a list of files or an LMDB database; without it captchas are generated"}
 end
 
+-- ---- classes ----
+
+local function parent_of(name) return name:match("([^/]+)/[^/]+$") end
+
+-- Whether each folder's files have one text, which then names the folder: cat/cat_1.png.
+local function one_text_per_folder(box, rule)
+  local texts = {}
+  for i = 0, box:count() - 1 do
+    local name = box:name(i)
+    local text, folder = guess.text(rule, name), parent_of(name)
+    if (texts[folder] or text) ~= text then return false end
+    texts[folder] = text
+  end
+  return true
+end
+
+local function says_folder(box)
+  local rule, doubts = guess.rule(box)
+  if rule then return rule == "folder" or one_text_per_folder(box, rule) end
+  return #doubts < 2 or doubts[1] == "folder" or doubts[2] == "folder"
+end
+
+-- The classes that a folder's images are of, by the folders they lie in; nil: they are captchas, which is said where
+-- there are folders.
+local function classes_of(path, label)
+  local is_folder = path and core.sys.kind(path) == "folder" and not core.sys.kind(path .. "/data.mdb")
+  if not is_folder and label == "auto" then return nil end
+  if not is_folder then
+    core.fail(("--label=folder is of a folder of images, and %s"):format(path and path .. " is none"
+      or "--data is missing"), "--data=DIR names a folder with a folder of images for each class")
+  end
+  local box = core.data.folder_source(path, {width = 1, height = 1}) -- only its names are wanted; no file is opened
+  local seen, classes = {}, {}
+  for i = 0, box:count() - 1 do
+    local class = parent_of(box:name(i))
+    if not class and label == "auto" then return nil end
+    if class and not seen[class] then
+      seen[class], classes[#classes + 1] = true, class
+    end
+  end
+  if #classes < 2 and label == "folder" then
+    core.fail(("%s has images of %d classes, the names of its folders; two are needed"):format(path, #classes))
+  end
+  if #classes < 2 then return nil end
+  if label == "auto" and not says_folder(box) then
+    core.sys.out(path .. ": captchas, as the names of the files hold texts; with --label=folder its folders are classes\n")
+    return nil
+  end
+  table.sort(classes)
+  return classes
+end
+
 -- ---- the text ----
 
 -- What a recipe must ask for to read what is not beside it; nothing with letters that a header cannot hold.
@@ -56,11 +112,11 @@ local function read_need(path)
   return elsewhere and not path:find("[%s,]") and " read=" .. path or ""
 end
 
-local function short_recipe(name, o)
+local function short_recipe(name, o, classes)
   local words = {NAME = name, FILE = name .. ".lua", VERSION = tostring(core.sys.built().recipe_version),
     READ = read_need(o.data), DATA = o.data, DATA_TEXT = o.data and quoted(o.data), WORD = o.data
     and shell.word(o.data)}
-  return starter.text(o.data and "folder" or "drawn", words)
+  return starter.text(classes and "classes" or o.data and "folder" or "drawn", words)
 end
 
 -- A recipe by its file or its shipped name.
@@ -109,9 +165,13 @@ local function main(job)
     core.fail(file .. " is there already, and stays as it is", "give another name, or remove the file")
   end
   if o.data then check_data(o.data) end
-  local text = (o.from and copy or short_recipe)(name, o)
+  local classes = not o.from and classes_of(o.data, o.label)
+  local text = (o.from and copy or short_recipe)(name, o, classes)
   local written, why = core.sys.write(file, text)
   if not written then core.error{code = "io", message = why} end
+  if classes then
+    core.sys.out(("%s: %d classes, the names of its folders: %s\n"):format(o.data, #classes, symbols.shown(classes, ", ")))
+  end
   local program = job.program
   local short_run = text:find("\n%s*max_time = ") and " --max_time=1m" or ""
   core.sys.out(("%s: written; edit it or run it as it is\n  train:   %s %s%s\n  look:    %s check %s\n"
@@ -120,6 +180,6 @@ end
 
 return {main = main, options = spec, examples = {
   {"capl new first", "first.lua: a short recipe for generated captchas"},
-  {"capl new mine --data=captchas", "mine.lua: a recipe for the images in this folder"},
+  {"capl new mine --data=captchas", "mine.lua: a recipe for the captchas, or the folders of classes, in this folder"},
   {"capl new long --from=captcha", "long.lua: a copy of an included recipe"},
 }}

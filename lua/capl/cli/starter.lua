@@ -1,4 +1,4 @@
--- starter.lua: the recipes that `capl new` writes: one for drawn captchas, one for a folder of images.
+-- starter.lua: the recipes that `capl new` writes: for drawn captchas, for a folder of captchas, for one of classes.
 --
 -- Each is a whole experiment that runs as it is, with one network, one optimizer and few settings: to be read and
 -- changed. @NAME@ is the recipe's name, @FILE@ its file, @DATA@ the images, @CHECK@ the version of the recipe language.
@@ -190,6 +190,62 @@ capl.model(model, {output = "text", charset = images.charset, decoding = "ctc"})
 ]] .. optimizer .. [[
     local log_probs = output:transpose(1, 2):log_softmax(-1) -- (T,N,K)
     return nn.ctc_loss(log_probs, batch.target, output:size(2), batch.target_length, {blank = K - 1})
+  end,
+}
+]]
+
+starter.classes = head .. [[
+-- @NAME@: learns the classes of the images in @DATA@.
+--
+-- data      images in folders named by their class: capl data stat @WORD@ --label=folder counts them
+-- network   six convolutions, the mean over the image, a linear layer; recipes/classify.lua has a ResNet-18
+-- expected  (write here what you have seen, and on which machine)
+-- run       capl @FILE@ [--max_time=9m]
+
+-- Each setting is an option: capl @FILE@ --lr=0.01. The comments are what capl @FILE@ --help prints.
+local p = capl.params {
+  data = @DATA_TEXT@, -- folder with a folder of images for each class
+  size = 64, -- px: images are resized to squares of it
+  max_time = "5m", -- time limit, such as 90s or 2h
+  batch = 32, -- images per step
+  lr = 0.02, -- highest learning rate
+  weight_decay = 0.1, -- how strongly weights are pulled to 0
+  augment = true, -- false: no augmentation
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+]] .. settings_end .. [[
+
+-- ---- data ----
+
+local all = data.folder(p.data, {label = "folder", channels = 3, width = p.size, height = p.size, resize = true})
+local parts = {}
+parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1}) -- which share no image
+
+-- What makes each image a little different every time: capl preview @FILE@ draws it. flip = 0.5 mirrors half of them.
+local distortions = augment.preset("default", {flip = false})
+
+local function loader(role, batch)
+  return data.loader {
+    source = parts[role], role = role, batch = batch, normalize = "standardize",
+    augment = role == "train" and p.augment and distortions or nil,
+  }
+end
+
+local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+]] .. blocks .. [[
+
+local model = nn.Sequential { -- sizes for 64x64
+  block(3, 24, 2), -- 32x32
+  block(24, 48, 2), -- 16x16
+  block(48, 48, 1),
+  block(48, 96, 2), -- 8x8
+  block(96, 96, 1),
+  block(96, 192, 2), -- 4x4
+  nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+  nn.Linear(192, images.classes), -- (N,K): a score of each class
+}
+capl.model(model, {output = "class"})
+]] .. optimizer .. [[
+    return nn.cross_entropy(output, batch.target, {label_smoothing = 0.1})
   end,
 }
 ]]
