@@ -5,7 +5,9 @@
 
 #include <string.h>
 
+#include "backend/cpu/dnnl.h"
 #include "backend/cpu/product.h"
+#include "base/float16.h"
 
 /* ---- dividing the work ---- */
 
@@ -13,7 +15,7 @@ capl_status rnn_plan_set(rnn_plan *p, const capl_call *call, const capl_tensor *
                          int kept, const capl_tensor *lengths)
 {
   *p = (rnn_plan){.s = rnn_sizes_of(call, seq, w, parts), .parts = parts, .kept = kept, .real = seq->dtype,
-                  .lengths = lengths};
+                  .low = seq->dtype == CAPL_BF16 && dn_bf16_is_fast(), .lengths = lengths};
   CAPL_TRY(rnn_check_lengths(&p->s, lengths));
   p->chunks = (cpu_threads() + p->s.D - 1) / p->s.D;
   if (p->chunks > p->s.N) p->chunks = p->s.N;
@@ -46,10 +48,10 @@ rnn_task rnn_task_of(const rnn_plan *p, int64_t index)
 
 /* ---- weights ---- */
 
-rnn_panels rnn_panels_of(int64_t length, int64_t columns)
+rnn_panels rnn_panels_of(const rnn_plan *p, int64_t terms, int64_t columns)
 {
-  int64_t lanes = cpu_now->lanes;
-  return (rnn_panels){length, columns, (columns + lanes - 1) / lanes * lanes, length * 2 * lanes};
+  int64_t lanes = cpu_now->lanes, length = p->low ? (terms + 1) / 2 : terms;
+  return (rnn_panels){terms, length, columns, (columns + lanes - 1) / lanes * lanes, length * 2 * lanes};
 }
 
 int64_t rnn_packed(const rnn_panels *m)
@@ -61,16 +63,22 @@ int64_t rnn_packed(const rnn_panels *m)
 typedef struct {
   const capl_tensor *w;
   rnn_panels m;
-  bool turned;
+  bool turned, low;
   float *out;
 } pack_job;
 
-static float weight(const capl_tensor *w, int64_t i)
+/* Row l of column c of a block that begins at `block`, or rows 2l and 2l + 1 as a pair: 4 bytes of out. */
+static void pack_one(const pack_job *job, int64_t block, int64_t l, int64_t c, float *out)
 {
-  float f;
-  if (w->dtype == CAPL_F32) return ((const float *)capl_tensor_data(w))[i];
-  cpu_now->to_f32(1, (const uint16_t *)capl_tensor_data(w) + i, &f);
-  return f;
+  const rnn_panels *m = &job->m;
+  const void *w = capl_tensor_data(job->w);
+  int64_t along = job->turned ? 1 : m->columns, first = block + (job->turned ? c * m->terms : c);
+  if (job->low) {
+    const uint16_t *low = (const uint16_t *)w + first + 2 * l * along;
+    uint32_t pair = low[0] | (2 * l + 1 < m->terms ? (uint32_t)low[along] << 16 : 0);
+    memcpy(out, &pair, sizeof pair);
+  } else if (job->w->dtype == CAPL_F32) *out = ((const float *)w)[first + l * along];
+  else *out = capl_bf16_to_float(((const uint16_t *)w)[first + l * along]);
 }
 
 /* Panels [begin, end) of all blocks. */
@@ -81,12 +89,12 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
   const rnn_panels *m = &job->m;
   int64_t width = 2 * cpu_now->lanes, count = rnn_packed(m) / m->panel;
   for (int64_t i = begin; i < end; i++) {
-    int64_t block = i / count * m->length * m->columns, first = i % count * width;
+    int64_t block = i / count * m->terms * m->columns, first = i % count * width;
     float *out = job->out + i * m->panel;
     for (int64_t l = 0; l < m->length; l++)
       for (int64_t k = 0; k < width; k++) {
-        int64_t c = first + k, at = job->turned ? c * m->length + l : l * m->columns + c;
-        out[l * width + k] = c < m->columns ? weight(job->w, block + at) : 0;
+        if (first + k < m->columns) pack_one(job, block, l, first + k, out + l * width + k);
+        else out[l * width + k] = 0;
       }
   }
 }
@@ -94,7 +102,8 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 void rnn_pack(const rnn_plan *p, const capl_tensor *w, bool turned, float *out)
 {
   int64_t gates = p->parts * p->s.H;
-  pack_job job = {w, turned ? rnn_panels_of(p->s.H, gates) : rnn_panels_of(gates, p->s.H), turned, out};
+  pack_job job = {w, turned ? rnn_panels_of(p, p->s.H, gates) : rnn_panels_of(p, gates, p->s.H), turned, p->low,
+                  out};
   cpu_parallel(p->s.D * (rnn_packed(&job.m) / job.m.panel), CPU_GRAIN / job.m.panel + 1, pack_part, &job);
 }
 
@@ -188,18 +197,32 @@ static void zero_rest(const forward_job *job, const rnn_task *t)
     }
 }
 
+/* u = h * w_hh; pairs: room for h as pairs of bf16. */
+static void multiply(const forward_job *job, const rnn_task *t, const float *h, uint32_t *pairs, float *u)
+{
+  const rnn_plan *p = &job->plan;
+  int64_t H = p->s.H, length = job->m.length, rows = t->end - t->first;
+  const float *w = job->packed + t->d * rnn_packed(&job->m);
+  const float *bias = job->bias ? job->bias + t->d * job->m.padded : NULL;
+  vec_product product = {.rows = rows, .columns = job->m.padded, .segments = 1, .length = length, .a_row = length,
+                         .a_step = 1, .b_row = 2 * cpu_now->lanes, .b_panel = job->m.panel, .y_row = job->m.padded};
+  for (int64_t i = 0; p->low && i < rows; i++) {
+    pairs[(i + 1) * length - 1] = 0; /* the last one may be half a pair */
+    cpu_now->to_bf16(H, h + i * H, (uint16_t *)(pairs + i * length));
+  }
+  if (p->low) cpu_now->product_pairs(&product, pairs, w, bias, u);
+  else cpu_now->product(&product, h, w, bias, u);
+}
+
 static void forward_task(const forward_job *job, int64_t index)
 {
   const rnn_plan *p = &job->plan;
   rnn_task t = rnn_task_of(p, index);
   int64_t rows = t.end - t.first, H = p->s.H;
-  float *h = job->room + index * job->room_each, *u = h + rows * H;
-  vec_product product = {.rows = rows, .columns = job->m.padded, .segments = 1, .length = H, .a_row = H, .a_step = 1,
-                         .b_row = 2 * cpu_now->lanes, .b_panel = job->m.panel, .y_row = job->m.padded};
-  const float *bias = job->bias ? job->bias + t.d * job->m.padded : NULL;
+  float *h = job->room + index * job->room_each, *u = h + rows * H, *pairs = u + rows * job->m.padded;
   start(job, &t, h);
   for (int64_t step = 0; step < t.longest; step++) {
-    cpu_now->product(&product, h, job->packed + t.d * rnn_packed(&job->m), bias, u);
+    multiply(job, &t, h, (uint32_t *)pairs, u);
     for (int64_t n = t.first; n < t.end; n++) {
       int64_t length = rnn_length(&p->s, p->lengths, n), i = n - t.first;
       if (step < length) step_of(job, &t, n, rnn_time(&p->s, t.d, step, length), h + i * H, u + i * job->m.padded);
@@ -229,10 +252,10 @@ static void pad_bias(const forward_job *job, const capl_tensor *b, float *out)
 static capl_status run_forward(forward_job *job, const capl_call *call, const capl_tensor *b)
 {
   const rnn_plan *p = &job->plan;
-  job->m = rnn_panels_of(p->s.H, p->parts * p->s.H);
+  job->m = rnn_panels_of(p, p->s.H, p->parts * p->s.H);
   int64_t rows = (p->s.N + p->chunks - 1) / p->chunks, packed = p->s.D * rnn_packed(&job->m),
       bias = p->s.D * job->m.padded;
-  job->room_each = (rows * (p->s.H + job->m.padded) + 15) / 16 * 16;
+  job->room_each = (rows * (p->s.H + job->m.padded + (p->low ? job->m.length : 0)) + 15) / 16 * 16;
   void *scratch;
   cpu_count_product(call);
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(packed + bias + rnn_tasks(p) * job->room_each) * sizeof(float),

@@ -17,10 +17,13 @@ typedef struct {
   int64_t room_each, sums_each; /* sums: dw and db of a task, at the end of its room */
 } backward_job;
 
-/* What a task has to itself. Rows of du, h and dh belong to its sequences; line holds two rows on the way to f32. */
+/* What a task has to itself. Rows of du, h and dh belong to its sequences, with a row of zeros behind du's and h's;
+** line holds two rows on the way to f32. As pairs of bf16, if the products are of such: rows of du, and the columns of
+** du and of h. */
 typedef struct {
   rnn_task t;
   float *du, *h, *dh, *line, *dw, *db;
+  uint32_t *du_rows, *du_columns, *h_columns;
 } task_room;
 
 static int64_t gates_of(const backward_job *job)
@@ -35,17 +38,21 @@ static task_room room_of(const backward_job *job, int64_t index)
   int64_t rows = r.t.end - r.t.first;
   r.db = r.dw + gates_of(job) * job->sums.padded;
   r.du = r.dw + job->sums_each;
-  r.h = r.du + rows * gates_of(job);
-  r.dh = r.h + rows * job->sums.padded;
+  r.h = r.du + (rows + 1) * gates_of(job);
+  r.dh = r.h + (rows + 1) * job->sums.padded;
   r.line = r.dh + rows * job->back.padded;
+  r.du_rows = (uint32_t *)(r.line + 2 * p->s.H);
+  r.du_columns = r.du_rows + rows * job->back.length;
+  r.h_columns = r.du_columns + (rows + 1) / 2 * gates_of(job);
   memset(r.dw, 0, (size_t)job->room_each * sizeof *r.dw);
   return r;
 }
 
 static int64_t room_size(const backward_job *job, int64_t rows)
 {
-  int64_t row = gates_of(job) + job->sums.padded + job->back.padded;
-  return (job->sums_each + rows * row + 2 * job->plan.s.H + 15) / 16 * 16;
+  int64_t pair = gates_of(job) + job->sums.padded, row = pair + job->back.padded;
+  int64_t low = job->plan.low ? rows * job->back.length + (rows + 1) / 2 * pair : 0;
+  return (job->sums_each + rows * row + pair + 2 * job->plan.s.H + low + 15) / 16 * 16;
 }
 
 static void *at_row(const capl_tensor *t, int64_t row, int64_t d, int64_t directions, int64_t width)
@@ -147,17 +154,44 @@ static void add_bias(const backward_job *job, const task_room *r)
     cpu_now->binary(VEC_add, CAPL_F32, gates_of(job), r->db, 1, r->du + i * gates_of(job), 1, r->db);
 }
 
+/* du and h as pairs, for both products. */
+static void pair(const backward_job *job, const task_room *r)
+{
+  int64_t rows = r->t.end - r->t.first, gates = gates_of(job), H = job->sums.padded, length = job->back.length;
+  for (int64_t i = 0; i < rows; i++) cpu_now->to_bf16(gates, r->du + i * gates, (uint16_t *)(r->du_rows + i * length));
+  for (int64_t i = 0; i < rows; i += 2) {
+    cpu_now->pair_bf16(gates, r->du + i * gates, r->du + (i + 1) * gates, r->du_columns + i / 2 * gates);
+    cpu_now->pair_bf16(H, r->h + i * H, r->h + (i + 1) * H, r->h_columns + i / 2 * H);
+  }
+}
+
+/* dh = du * w_hh, or on top of it; dw += du' * h. */
+static void multiply(const backward_job *job, const task_room *r)
+{
+  bool low = job->plan.low;
+  int64_t rows = r->t.end - r->t.first, gates = gates_of(job), width = 2 * cpu_now->lanes, length = job->back.length;
+  const float *w = job->packed + r->t.d * rnn_packed(&job->back);
+  vec_product states = {.rows = rows, .columns = job->back.padded, .segments = 1, .length = length, .a_row = length,
+                        .a_step = 1, .b_row = width, .b_panel = job->back.panel, .y_row = job->back.padded,
+                        .add = !job->cells};
+  vec_product weights = {.rows = gates, .columns = job->sums.padded, .segments = 1,
+                         .length = low ? (rows + 1) / 2 : rows, .a_row = 1, .a_step = gates,
+                         .b_row = job->sums.padded, .b_panel = width,
+                         .y_row = job->sums.padded, .add = true};
+  if (low) {
+    pair(job, r);
+    cpu_now->product_pairs(&states, r->du_rows, w, NULL, r->dh);
+    cpu_now->product_pairs(&weights, r->du_columns, r->h_columns, NULL, r->dw);
+  } else {
+    cpu_now->product(&states, r->du, w, NULL, r->dh);
+    cpu_now->product(&weights, r->du, r->h, NULL, r->dw);
+  }
+}
+
 static void backward_task(const backward_job *job, int64_t index)
 {
   const rnn_plan *p = &job->plan;
   task_room r = room_of(job, index);
-  int64_t rows = r.t.end - r.t.first, gates = gates_of(job), width = 2 * cpu_now->lanes;
-  vec_product states = {.rows = rows, .columns = job->back.padded, .segments = 1, .length = gates, .a_row = gates,
-                        .a_step = 1, .b_row = width, .b_panel = job->back.panel, .y_row = job->back.padded,
-                        .add = !job->cells};
-  vec_product weights = {.rows = gates, .columns = job->sums.padded, .segments = 1, .length = rows, .a_row = 1,
-                         .a_step = gates, .b_row = job->sums.padded, .b_panel = width, .y_row = job->sums.padded,
-                         .add = true};
   if (job->cells) start_cells(job, &r);
   for (int64_t step = r.t.longest - 1; step >= 0; step--) {
     for (int64_t n = r.t.first; n < r.t.end; n++) {
@@ -165,8 +199,7 @@ static void backward_task(const backward_job *job, int64_t index)
       if (step < length) step_back(job, &r, n, step, length);
       else skip(job, &r, n);
     }
-    cpu_now->product(&states, r.du, job->packed + r.t.d * rnn_packed(&job->back), NULL, r.dh);
-    cpu_now->product(&weights, r.du, r.h, NULL, r.dw);
+    multiply(job, &r);
     add_bias(job, &r);
   }
   if (p->lengths) zero_rest(job, &r);
@@ -201,7 +234,7 @@ static capl_status run_backward(backward_job *job, const capl_call *call)
 {
   const rnn_plan *p = &job->plan;
   int64_t gates = gates_of(job);
-  job->back = rnn_panels_of(gates, p->s.H);
+  job->back = rnn_panels_of(p, gates, p->s.H);
   job->sums = job->back;
   job->sums_each = gates * job->sums.padded + gates;
   job->room_each = room_size(job, (p->s.N + p->chunks - 1) / p->chunks);

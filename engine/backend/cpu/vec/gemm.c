@@ -20,9 +20,21 @@ INLINE float element(const char *const *q, int r, int64_t a_row)
   return *(const float *)(q[r / 3] + r % 3 * a_row);
 }
 
+/* sum + left * right; with low both are pairs of bf16, of which both products are added. */
+INLINE vf add_product(vf sum, vf left, vf right, const bool low)
+{
+  if (!low) return sum + left * right;
+#if defined(__AVX512BF16__)
+  return (vf)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+#else
+  vu a = (vu)left, b = (vu)right;
+  return sum + (vf)(a << 16) * (vf)(b << 16) + (vf)(a & 0xFFFF0000u) * (vf)(b & 0xFFFF0000u);
+#endif
+}
+
 /* rows x blocks vectors of y; the sum runs over all segments. a_row, a_step in bytes. */
 INLINE void sum_tile(const vec_product *p, const float *a, const float *b, const int rows, const int blocks,
-                     int64_t a_row, int64_t a_step, vf *acc)
+                     int64_t a_row, int64_t a_step, const bool low, vf *acc)
 {
   for (int64_t s = 0; s < p->segments; s++) {
     const char *q[4];
@@ -35,7 +47,7 @@ INLINE void sum_tile(const vec_product *p, const float *a, const float *b, const
       for (int r = 0; r < rows; r++) {
         vf left = v_set(element(q, r, a_row));
 #pragma GCC unroll 2
-        for (int k = 0; k < blocks; k++) acc[r * WIDE + k] += left * right[k];
+        for (int k = 0; k < blocks; k++) acc[r * WIDE + k] = add_product(acc[r * WIDE + k], left, right[k], low);
       }
 #pragma GCC unroll 4
       for (int i = 0; i < (rows + 2) / 3; i++) q[i] += a_step;
@@ -45,7 +57,7 @@ INLINE void sum_tile(const vec_product *p, const float *a, const float *b, const
 }
 
 INLINE void tile(const vec_product *p, const float *a, const float *b, const float *bias, float *y, const int rows,
-                 const int blocks, int64_t a_row, int64_t a_step)
+                 const int blocks, int64_t a_row, int64_t a_step, const bool low)
 {
   vf acc[ROWS * WIDE];
 #pragma GCC unroll 12
@@ -55,7 +67,7 @@ INLINE void tile(const vec_product *p, const float *a, const float *b, const flo
       acc[r * WIDE + k] = bias ? v_load_f32(bias + k * VN) : (vf){0};
       if (p->add) acc[r * WIDE + k] = v_load_f32(y + r * p->y_row + k * VN);
     }
-  sum_tile(p, a, b, rows, blocks, a_row, a_step, acc);
+  sum_tile(p, a, b, rows, blocks, a_row, a_step, low, acc);
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
@@ -64,10 +76,10 @@ INLINE void tile(const vec_product *p, const float *a, const float *b, const flo
 
 /* Fewer rows than a whole tile. */
 INLINE void rest(const vec_product *p, const float *a, const float *b, const float *bias, float *y, int64_t rows,
-                 const int blocks, int64_t a_row, int64_t a_step)
+                 const int blocks, int64_t a_row, int64_t a_step, const bool low)
 {
   switch (rows) {
-#define CASE(n) case n: tile(p, a, b, bias, y, n, blocks, a_row, a_step); break
+#define CASE(n) case n: tile(p, a, b, bias, y, n, blocks, a_row, a_step, low); break
     CASE(1); CASE(2); CASE(3); CASE(4); CASE(5);
 #if defined(__AVX512F__)
     CASE(6); CASE(7); CASE(8); CASE(9); CASE(10); CASE(11);
@@ -78,26 +90,48 @@ INLINE void rest(const vec_product *p, const float *a, const float *b, const flo
 }
 
 INLINE void panel(const vec_product *p, const float *a, const float *b, const float *bias, float *y, const int blocks,
-                  int64_t a_row, int64_t a_step)
+                  int64_t a_row, int64_t a_step, const bool low)
 {
   int64_t r = 0;
   for (; r + ROWS <= p->rows; r += ROWS)
-    tile(p, a + r * p->a_row, b, bias, y + r * p->y_row, ROWS, blocks, a_row, a_step);
-  rest(p, a + r * p->a_row, b, bias, y + r * p->y_row, p->rows - r, blocks, a_row, a_step);
+    tile(p, a + r * p->a_row, b, bias, y + r * p->y_row, ROWS, blocks, a_row, a_step, low);
+  rest(p, a + r * p->a_row, b, bias, y + r * p->y_row, p->rows - r, blocks, a_row, a_step, low);
 }
 
 INLINE void panels(const vec_product *p, const float *a, const float *b, const float *bias, float *y, int64_t a_row,
-                   int64_t a_step)
+                   int64_t a_step, const bool low)
 {
   int64_t c = 0;
   for (; c + WIDE * VN <= p->columns; c += WIDE * VN, b += p->b_panel)
-    panel(p, a, b, bias ? bias + c : NULL, y + c, WIDE, a_row, a_step);
-  if (c < p->columns) panel(p, a, b, bias ? bias + c : NULL, y + c, 1, a_row, a_step);
+    panel(p, a, b, bias ? bias + c : NULL, y + c, WIDE, a_row, a_step, low);
+  if (c < p->columns) panel(p, a, b, bias ? bias + c : NULL, y + c, 1, a_row, a_step, low);
+}
+
+INLINE void product_of(const vec_product *p, const float *a, const float *b, const float *bias, float *y,
+                       const bool low)
+{
+  enum { ONE = sizeof(float) }; /* two builds: one of the strides of a is known */
+  if (p->a_step == 1) panels(p, a, b, bias, y, p->a_row * ONE, ONE, low);
+  else panels(p, a, b, bias, y, ONE, p->a_step * ONE, low);
 }
 
 void VEC(product)(const vec_product *p, const float *a, const float *b, const float *bias, float *y)
 {
-  enum { ONE = sizeof(float) }; /* two builds: one of the strides of a is known */
-  if (p->a_step == 1) panels(p, a, b, bias, y, p->a_row * ONE, ONE);
-  else panels(p, a, b, bias, y, ONE, p->a_step * ONE);
+  product_of(p, a, b, bias, y, false);
+}
+
+void VEC(product_pairs)(const vec_product *p, const void *a, const void *b, const float *bias, float *y)
+{
+  product_of(p, a, b, bias, y, true);
+}
+
+void VEC(pair_bf16)(int64_t n, const float *x, const float *other, uint32_t *y)
+{
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN) {
+    vu low = __builtin_convertvector(v_to_bf16(v_load_f32(x + i)), vu),
+       high = __builtin_convertvector(v_to_bf16(v_load_f32(other + i)), vu), pairs = low | high << 16;
+    memcpy(y + i, &pairs, sizeof pairs);
+  }
+  for (; i < n; i++) y[i] = capl_bf16_from_float(x[i]) | (uint32_t)capl_bf16_from_float(other[i]) << 16;
 }

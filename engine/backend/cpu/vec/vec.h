@@ -248,6 +248,10 @@ typedef struct {
                              float *db))                                                                       \
   /* bias (columns) may be NULL */                                                                             \
   X(void, product, (const vec_product *p, const float *a, const float *b, const float *bias, float *y))        \
+  /* the same of pairs of bf16 in place of floats: length and strides count pairs, sums and y are f32 */        \
+  X(void, product_pairs, (const vec_product *p, const void *a, const void *b, const float *bias, float *y))    \
+  /* y[i] = the pair x[i], other[i] */                                                                         \
+  X(void, pair_bf16, (int64_t n, const float *x, const float *other, uint32_t *y))                             \
   /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y.           \
   ** Where x or dy is NULL, each lists its pixels in reading order. */                                          \
   X(void, winograd_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
