@@ -281,14 +281,15 @@ static const void *values_field(lua_State *L, const char *key, capl_dtype dtype,
   if (lua_isnil(L, -1)) return lua_pop(L, 1), NULL;
   capl_tensor *t = bind_on_host(L, lua_gettop(L));
   int64_t n = capl_tensor_numel(t);
-  double *values = lua_newuserdata(L, (size_t)(n + 1) * 2 * sizeof *values);
+  double *values = lua_newuserdata(L, (size_t)(n + 1) * sizeof *values);
   bind_check(L, capl_tensor_to_doubles(t, values), "plot.gallery");
-  void *out = values + n;
+  void *out = lua_newuserdata(L, (size_t)(n + 1) * (dtype == CAPL_U8 ? 1 : sizeof(float)));
   for (int64_t i = 0; i < n; i++) {
     if (dtype == CAPL_U8) ((uint8_t *)out)[i] = (uint8_t)values[i];
     else ((float *)out)[i] = (float)values[i];
   }
   *rows = (int)t->size[0];
+  lua_remove(L, -2); /* the doubles */
   lua_insert(L, -2);
   keep_userdata(L);
   lua_pop(L, 2);

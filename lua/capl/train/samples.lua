@@ -15,6 +15,7 @@ local KEYS = 40 -- names in a legend
 local NUMBERS = 8 -- numbers that have a scatter plot
 local DOTS = 20000 -- of a scatter plot
 local THUMB = 128 -- px
+local WIDE, NARROW = 240, 187 -- px of an image in a gallery of four columns, and of six
 
 -- ---- what a source has ----
 
@@ -71,12 +72,23 @@ end
 
 -- ---- galleries ----
 
+-- A large image is drawn as small as it will be shown, with what lies over it: a gallery holds all its images at once.
+local function small(view, columns)
+  local _, width = require("plot").overlay.sizes(view.image)
+  local room = columns > 4 and NARROW or WIDE
+  if width <= room then return view end
+  view.zoom = room / width
+  return {image = core.plot.overlay(view), caption = view.caption}
+end
+
 -- Rows of views(entry) of the worst entries, then of the best ones; nil without any.
 local function gallery(options, kept, worst, best, views)
   options.sections = {}
   for _, part in ipairs{{"the worst ones", first(kept.wrong, worst)}, {"the best ones", first(kept.right, best)}} do
     local list = {}
-    for _, e in ipairs(part[2]) do list = joined(list, views(e)) end
+    for _, e in ipairs(part[2]) do
+      for _, view in ipairs(views(e)) do list[#list + 1] = small(view, options.columns) end
+    end
     if list[1] then table.insert(options.sections, {title = part[1], note = options.note, views = list}) end
   end
   options.note = nil
@@ -136,12 +148,19 @@ local function read_masks(meter, entries, out)
   end
 end
 
+-- Masks that were read for the small pictures, until the sheet is drawn.
+local known = setmetatable({}, {__mode = "k"})
+
 local function masks_of(meter, entries)
-  local out, each = {}, math.max(1, meter.loader and meter.loader.batch or 1)
+  local out, wanted, each = known[meter] or {}, {}, math.max(1, meter.loader and meter.loader.batch or 1)
   if not meter.again or not meter.loader.low then return out end
-  for i = 1, #entries, each do
+  known[meter] = out
+  for _, e in ipairs(entries) do
+    if not out[e.id] then wanted[#wanted + 1] = e end
+  end
+  for i = 1, #wanted, each do
     local some = {}
-    for k = i, math.min(i + each - 1, #entries) do some[#some + 1] = entries[k] end
+    for k = i, math.min(i + each - 1, #wanted) do some[#some + 1] = wanted[k] end
     core.no_grad(core.scope, read_masks, meter, some, out)
   end
   return out
@@ -260,6 +279,7 @@ local sheets = {localization = points_sheet, segmentation = masks_sheet, regress
 function samples.draw(meter, path, title)
   local sheet = meter.caption and captioned_sheet or sheets[meter.kind]
   local picture = sheet and core.no_grad(sheet, meter, title)
+  known[meter] = nil
   if core.is_tensor(picture) then core.data.png_write(path, picture) end
 end
 
@@ -278,7 +298,7 @@ local views = {
 
 --- Small pictures of points, masks and numbers -> {[id of the sample] = u8 (1,3,H,W)}; {} of other kinds.
 function samples.thumbs(meter, entries)
-  local out, masks = {}, meter.kind == "segmentation" and masks_of(meter, entries)
+  local out, masks = {}, meter.kind == "segmentation" and masks_of(meter, first(entries, MASKS))
   local view_of = views[meter.kind]
   for _, e in ipairs(view_of and entries or {}) do
     local view = not out[e.id] and view_of(meter, e, masks)
