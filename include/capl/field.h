@@ -35,6 +35,12 @@ typedef struct {
 ** for what is not UTF-8, with the byte and its position; ENOMEM. */
 CAPL_API capl_status capl_text_normalize(const char *text, const capl_folding *folding, char **out);
 
+enum { CAPL_LOOKALIKES_ROOM = 64 }; /* bytes of a set of look-alikes, with its end */
+
+/* The symbols of a charset that fonts draw alike or nearly so, in sets of two or more: "0O", then "未末". Writes the next
+** set; *next: 0 at first, moved on. false: there are no more. */
+CAPL_API bool capl_text_lookalikes(const char *symbols, int *next, char set[CAPL_LOOKALIKES_ROOM]);
+
 /* ---- vocabularies ------------------------------------------------------------------------------------ */
 
 /* The symbols that texts consist of, or the names of classes, each with its id, 0..K-1. Never changes; refcounted; many

@@ -19,15 +19,7 @@ end
 local function charset_of(spec) return data.captcha{charset = spec, font = "DejaVuSans.ttf", count = 4}.charset end
 
 describe("a charset", function()
-  local root
-
-  setup(function()
-    root = os.tmpname()
-    os.remove(root)
-    assert(os.execute("mkdir -p " .. root) == 0)
-  end)
-
-  teardown(function() os.execute("rm -rf " .. root) end)
+  local root = support.folder(teardown)
 
   local function file(name, text)
     local path = root .. "/" .. name

@@ -11,6 +11,15 @@ function support.error_text(fn, ...)
   return (tostring(err):gsub("^[^\n]-%.lua:%d+: ", "LINE: "))
 end
 
+--- A new folder for the files of a group of tests; teardown: of busted, which takes it away.
+function support.folder(teardown)
+  local root = os.tmpname()
+  os.remove(root)
+  assert(os.execute("mkdir -p " .. root) == 0)
+  teardown(function() os.execute("rm -rf " .. root) end)
+  return root
+end
+
 --- Bytes held after everything unreachable has been collected.
 function support.live_bytes()
   for _ = 1, 3 do collectgarbage() end -- what a finalizer lets go is found in the round after

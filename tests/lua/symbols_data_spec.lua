@@ -6,15 +6,7 @@ local support = require "lua.support"
 local data = capl.data
 
 describe("labels beyond ASCII", function()
-  local root
-
-  setup(function()
-    root = os.tmpname()
-    os.remove(root)
-    assert(os.execute("mkdir -p " .. root) == 0)
-  end)
-
-  teardown(function() os.execute("rm -rf " .. root) end)
+  local root = support.folder(teardown)
 
   -- A folder of small pictures with these names.
   local function folder_of(name, files)

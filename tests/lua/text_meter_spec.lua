@@ -55,7 +55,7 @@ describe("text_meter", function()
   end)
 
   it("counts look-alikes as one beside the strict metric", function()
-    local meter = capl.text_meter("0O1I")
+    local meter = capl.text_meter("0O1I", {merge = {"0O"}})
     meter:add({0, 2, 1, 2, 0, 3, 3, 0}, {0, 2, 0, 2, 0, 2, 3, 1}, 2) -- 01 right; O1 for 01; 0I for 01; I0 for IO
     local r = meter:result()
     assert.equal(0.25, r.exact)
@@ -63,7 +63,7 @@ describe("text_meter", function()
     assert.equal(0.75, r.merged.exact)
     assert.is_true(r.merged.low < 0.75 and r.merged.high > 0.75)
     assert.matches("^75.00 %% %[.*%] with 0=O$", meter:merged_line())
-    local both = capl.text_meter("0O1I", {merge = {"0O", "1I"}})
+    local both = capl.text_meter("0O1I") -- those of the charset
     both:add({0, 2, 1, 2, 0, 3, 3, 0}, {0, 2, 0, 2, 0, 2, 3, 1}, 2)
     assert.equal(1, both:result().merged.exact)
     assert.matches("with 0=O, 1=I$", both:merged_line())

@@ -184,6 +184,36 @@ static void texts_are_composed_and_folded(void **state)
   assert_fails(capl_text_normalize("ab\xc3", NULL, &out), CAPL_EVALUE, "\"ab\\xc3\" is not UTF-8: byte 0xc3 at position 3");
 }
 
+static void has_lookalikes(const char *symbols, const char *expected)
+{
+  char set[CAPL_LOOKALIKES_ROOM], all[256] = "";
+  for (int next = 0; capl_text_lookalikes(symbols, &next, set);) strcat(strcat(all, set), " ");
+  assert_string_equal(all, expected);
+}
+
+static void symbols_that_look_alike_are_sets_of_a_charset(void **state)
+{
+  (void)state;
+  has_lookalikes("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0O 1I ");
+  has_lookalikes("0123456789", "");
+  has_lookalikes("末0巳未国А己A", "AА 己巳 未末 ");
+  char seen[4096] = "", set[CAPL_LOOKALIKES_ROOM]; /* a charset of all characters has all sets; none shares a symbol */
+  capl_vocab *v;
+  assert_ok(capl_vocab_charset("!-~Α-ΡΣ-ωА-яーア-ン—〇一-龥", &v));
+  for (int next = 0; capl_text_lookalikes(capl_vocab_text(v), &next, set);) {
+    for (const char *p = set; *p;) {
+      char symbol[8] = "";
+      int bytes = (*p & 0x80) == 0 ? 1 : (*p & 0xe0) == 0xc0 ? 2 : 3;
+      memcpy(symbol, p, (size_t)bytes);
+      assert_null(strstr(seen, symbol));
+      strcat(seen, symbol);
+      p += bytes;
+    }
+  }
+  assert_non_null(strstr(seen, "竟"));
+  capl_vocab_unref(v);
+}
+
 static void equal_vocabularies_have_the_same_names_in_the_same_order(void **state)
 {
   (void)state;
@@ -212,6 +242,7 @@ int main(void)
     cmocka_unit_test(names_of_classes_are_whole_names),
     cmocka_unit_test(class_names_are_refused_with_the_reason),
     cmocka_unit_test(texts_are_composed_and_folded),
+    cmocka_unit_test(symbols_that_look_alike_are_sets_of_a_charset),
     cmocka_unit_test(equal_vocabularies_have_the_same_names_in_the_same_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,6 +182,19 @@ static int data_charset(lua_State *L)
   return 1;
 }
 
+/* data.lookalikes(charset) -> list of sets of its symbols that fonts draw alike: {"0O"} */
+static int data_lookalikes(lua_State *L)
+{
+  const char *symbols = bind_check_string(L, 1);
+  char set[CAPL_LOOKALIKES_ROOM];
+  lua_newtable(L);
+  for (int next = 0, n = 1; capl_text_lookalikes(symbols, &next, set); n++) {
+    lua_pushstring(L, set);
+    lua_rawseti(L, -2, n);
+  }
+  return 1;
+}
+
 static void release_text(char **text)
 {
   free(*text);
@@ -489,6 +502,7 @@ void bind_open_data(lua_State *L)
                                        {"png_write", data_png_write},
                                        {"one_hot", data_one_hot},
                                        {"charset", data_charset},
+                                       {"lookalikes", data_lookalikes},
                                        {"fold", data_fold},
                                        {NULL, NULL}};
   data_open_type(L, SOURCE_TYPE, source, source_release);

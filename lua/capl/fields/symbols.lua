@@ -67,6 +67,9 @@ function symbols.fold(text, case)
   return fine and folded or text
 end
 
+--- The symbols of a charset that fonts draw alike: list of sets, {"0O"}.
+function symbols.lookalikes(charset) return core.data.lookalikes(charset) end
+
 local usable = {}
 
 --- The first symbol of a text that no charset can hold, such as a blank; nil without one. The engine knows the rule.

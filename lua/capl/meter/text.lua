@@ -52,7 +52,7 @@ end
 
 -- Sets that nobody named are those of look-alikes in the charset.
 local function check_sets(charset, sets)
-  if sets == nil then return both_in(charset, "0O") and {"0O"} or {} end
+  if sets == nil then return symbols.lookalikes(charset) end
   for _, set in ipairs(sets) do
     if type(set) ~= "string" or not both_in(charset, set) then
       core.error{code = "value", message =
@@ -76,10 +76,10 @@ end
 
 --- train.TextMeter{…}: a meter for texts.
 -- opts charset: all characters, in the order of their class numbers (loader's unless said); loader = names its samples;
---      merge = list of sets of characters that count as one beside the strict metric ({"0O"} when the charset has
---      both); decoding = "argmax": a character at each place, or "ctc": time steps with a blank behind the charset;
---      decode = function(output, batch) -> list of texts[, list of confidences], for outputs that are no scores of a
---      fixed number of places; worst = 24 readings to keep
+--      merge = list of sets of characters that count as one beside the strict metric (the look-alikes of the
+--      charset: {"0O", "1I"}); decoding = "argmax": a character at each place, or "ctc": time steps with a blank
+--      behind the charset; decode = function(output, batch) -> list of texts[, list of confidences], for outputs that
+--      are no scores of a fixed number of places; worst = 24 readings to keep
 -- errs value: no charset, unknown option, a set with fewer than two of the charset
 -- eg   capl.train.TextMeter{charset = "AB"}:result().n  --> 0
 local function new(opts)
@@ -471,7 +471,7 @@ function Text:merged_line()
   if not m then return nil end
   local names = {}
   for i, set in ipairs(m.sets) do names[i] = table.concat(symbols.of(set), "=") end
-  return ("%.2f %% [%.2f, %.2f] with %s"):format(100 * m.exact, 100 * m.low, 100 * m.high, table.concat(names, ", "))
+  return ("%.2f %% [%.2f, %.2f] with %s"):format(100 * m.exact, 100 * m.low, 100 * m.high, symbols.shown(names, ", "))
 end
 
 --- "99.3 99.1 99.2 99.4 %": characters read right at each place
