@@ -63,6 +63,7 @@ def is_trained():
     check(b"val_gap/mae" in events and b"samples-gap" in events, "TensorBoard")
     with open("runs/several/report.html", encoding="utf-8") as file:
         html = file.read()
+    check("<figcaption>angle RMSE (val)" in html and html.count("gap points within 5 px") > 1, "charts of both outputs", html[html.find("angle RMSE") - 200:][:400])
     check("gap MAE (val)" in html and "Output gap" in html and "Output angle" in html and "By point" in html, "the report")
 
 

@@ -7,6 +7,7 @@ local value = require "report.value"
 local curves = {}
 
 local MOST_CHARTS = 8 -- of metrics that have no chart of their own kind
+local MOST_SERIES = 6 -- of one chart of metrics
 
 -- ---- series ----
 
@@ -102,6 +103,9 @@ local names = {
 function curves.name_of(key)
   local output, metric = key:match("^(.+)%.([^.]+)$")
   if output then return output .. " " .. curves.name_of(metric) end
+  local of, px = key:match("^(.-)_?hit_([%d.]+)$")
+  if not px then px = key:match("^images_([%d.]+)$") end
+  if px then return ("%s within %s px"):format(of == "" and "points" or of or "images", px) end
   return names[key] or (key:gsub("_", " "))
 end
 
@@ -124,7 +128,8 @@ local no_metric = {loss = true, n = true, value = true, replaced = true, points 
   mape_left_out = true}
 
 local function has_curve(key, has_exact)
-  if no_metric[key:match("[^.]*$")] or key:match("low$") or key:match("high$") then return false end
+  local of_a_point = key:match("_hit_%d") -- they have a table
+  if no_metric[key:match("[^.]*$")] or of_a_point or key:match("low$") or key:match("high$") then return false end
   return not (has_exact and beside_exact[key])
 end
 
@@ -135,9 +140,39 @@ local function plain_of(r, x_key, s)
   return #plain.x > 0 and plain or nil
 end
 
--- Metrics of the evaluations: shares in one chart, each of the others in one of its own.
+-- The metric that is measured of each point or number too: gap_mae and piece_mae belong to mae, in its chart.
+local function chart_of(key)
+  local output, metric = key:match("^(.+%.)([^.]+)$")
+  metric = metric or key
+  for _, of in ipairs{"mae", "rmse", "r2"} do
+    if metric:match("_" .. of .. "$") then return (output or "") .. of end
+  end
+  return key
+end
+
+-- Shares have one chart; exact comes first in it, then the same of the weights as they are trained.
+local function add_share(r, x_key, list, key, s)
+  table.insert(list, key == "exact" and 1 or #list + 1, s)
+  local plain = key == "exact" and plain_of(r, x_key, s)
+  if plain then table.insert(list, 2, plain) end
+end
+
+-- The others have one each, but for parts of what has one.
+local function add_chart(panels, charts, key, s, base)
+  local of = chart_of(key)
+  if charts[of] then return table.insert(charts[of].series, of == key and 1 or #charts[of].series + 1, s) end
+  if #panels == MOST_CHARTS then return end
+  charts[of] = base{title = curves.name_of(of) .. " (val)", series = {s}}
+  panels[#panels + 1] = charts[of]
+end
+
+local function shorten(list)
+  while #list > MOST_SERIES do list[#list] = nil end
+end
+
+-- Metrics of the evaluations as charts.
 local function metric_panels(r, x_key, base)
-  local share_series, panels, keys = {}, {}, number_keys(r.evaluations)
+  local share_series, panels, charts, keys = {}, {}, {}, number_keys(r.evaluations)
   local has_exact = curves.mean(r.evaluations, "val_exact") ~= nil
   for _, full in ipairs(keys) do
     local key = full:match("^val_(.+)$")
@@ -145,16 +180,12 @@ local function metric_panels(r, x_key, base)
       local s = curves.series(r.evaluations, x_key, curves.name_of(key), full)
       s.style = "dots"
       with_band(s, r.evaluations, x_key, band_keys(key))
-      if curves.is_share(key) then
-        table.insert(share_series, key == "exact" and 1 or #share_series + 1, s)
-        local plain = key == "exact" and plain_of(r, x_key, s)
-        if plain then table.insert(share_series, 2, plain) end
-      elseif #panels < MOST_CHARTS then
-        panels[#panels + 1] = base{title = curves.name_of(key) .. " (val)", series = {s}}
-      end
+      if curves.is_share(key) then add_share(r, x_key, share_series, key, s)
+      else add_chart(panels, charts, key, s, base) end
     end
   end
-  while #share_series > 6 do share_series[#share_series] = nil end
+  shorten(share_series)
+  for _, panel in ipairs(panels) do shorten(panel.series) end
   local title = has_exact and "read right (val)" or "metrics (val)"
   if #share_series > 0 then table.insert(panels, 1, base{title = title, percent = true, series = share_series}) end
   return panels
