@@ -249,7 +249,7 @@ static void finish_fields(const row_job *job, const row_place *to)
   const row_maker *maker = job->maker;
   for (int i = 0; i < maker->source->n_fields; i++) {
     if (job->read.field[i] != to->field[i])
-      memcpy(to->field[i], job->read.field[i], capl_field_bytes(&maker->source->field[i]));
+      memcpy(to->field[i], job->read.field[i], source_field_bytes(maker->source, i, job->width));
   }
 }
 

@@ -45,9 +45,10 @@ capl_status cache_record_copy(const cache_record *r, capl_source *of, uint32_t i
   if (to->labels && of->ops->labels) CAPL_TRY(of->ops->labels(of, id, to->labels));
   else if (to->labels && r->labels_bytes) memcpy(to->labels, at + r->labels_at, r->labels_bytes);
   if (to->pixels && r->pixels_bytes && to->pixels != at) memcpy(to->pixels, at, capl_source_pixels_bytes(of, id));
-  for (int i = 0; i < CAPL_FIELDS_MAX; i++) {
+  for (int i = 0; i < of->n_fields; i++) {
     const uint8_t *field = at + r->field_at[i];
-    if (to->field[i] && r->field_bytes[i] && to->field[i] != field) memcpy(to->field[i], field, r->field_bytes[i]);
+    if (to->field[i] && to->field[i] != field)
+      memcpy(to->field[i], field, source_field_bytes(of, i, capl_source_width_of(of, id)));
   }
   return CAPL_OK;
 }

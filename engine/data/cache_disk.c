@@ -76,13 +76,18 @@ static size_t pixels_bytes(const disk_cache *c, uint32_t in_root)
   return c->record.pixels_bytes ? capl_source_pixels_bytes(c->root, in_root) : 0;
 }
 
+static size_t field_bytes(const disk_cache *c, uint32_t in_root, int i)
+{
+  return source_field_bytes(c->root, i, capl_source_width_of(c->root, in_root));
+}
+
 /* Of the parts that are kept; never 0. */
 static uint64_t hash_of(const disk_cache *c, uint32_t in_root, const capl_sample *parts)
 {
   const cache_record *r = &c->record;
   uint64_t h = hash64_bytes(c->header.content ^ in_root, parts->pixels, pixels_bytes(c, in_root));
   h = hash64_bytes(h, parts->labels, r->labels_bytes);
-  for (int i = 0; i < c->base.n_fields; i++) h = hash64_bytes(h, parts->field[i], r->field_bytes[i]);
+  for (int i = 0; i < c->base.n_fields; i++) h = hash64_bytes(h, parts->field[i], field_bytes(c, in_root, i));
   return h ? h : 1;
 }
 
@@ -122,7 +127,7 @@ static bool write_record(const disk_cache *c, uint32_t in_root, const capl_sampl
   bool fine = write_at(c->fd, s->pixels, pixels_bytes(c, in_root), at);
   if (fine) fine = write_at(c->fd, s->labels, r->labels_bytes, at + (off_t)r->labels_at);
   for (int i = 0; fine && i < c->base.n_fields; i++)
-    fine = write_at(c->fd, s->field[i], r->field_bytes[i], at + (off_t)r->field_at[i]);
+    fine = write_at(c->fd, s->field[i], field_bytes(c, in_root, i), at + (off_t)r->field_at[i]);
   return fine;
 }
 

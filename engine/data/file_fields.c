@@ -67,14 +67,6 @@ bool file_fields_is_mask(const file_fields *f, const char *name)
   return n > m && strcmp(name + n - m, f->mask.ending) == 0;
 }
 
-static capl_status check_one_width(const capl_source *source, const char *what, const char *where)
-{
-  if (!source->n_widths) return CAPL_OK;
-  CAPL_FAIL(CAPL_EVALUE, "%s: %s is of images of one width, and here they have several", where, what);
-  capl_error_hint("give width and height with resize = true in place of widths");
-  return CAPL_EVALUE;
-}
-
 static capl_status describe(const field_numbers *numbers, capl_source *source, const char *where)
 {
   int most = field_numbers_most(numbers);
@@ -84,7 +76,6 @@ static capl_status describe(const field_numbers *numbers, capl_source *source, c
   if (field->kind != CAPL_FIELD_VALUES) {
     field->ndim = 2;
     field->size[1] = numbers->width;
-    CAPL_TRY(check_one_width(source, field->name, where));
   }
   if (most == 0) return CAPL_FAIL(CAPL_EVALUE, "%s: no sample has %s", where, field->name);
   source->n_fields++;
@@ -94,7 +85,6 @@ static capl_status describe(const field_numbers *numbers, capl_source *source, c
 capl_status file_fields_settle(const file_fields *f, capl_source *source, const char *where)
 {
   if (file_fields_has_mask(f)) {
-    CAPL_TRY(check_one_width(source, "a mask", where));
     source->field[source->n_fields++] = (capl_field){
       .name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {source->height, source->width, 0}};
   }
@@ -183,12 +173,13 @@ capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, ca
   return classify(f, path, scratch);
 }
 
-/* The pixel whose place holds the centre of the output's. */
-static void resize_nearest(const capl_image *in, int width, int height, uint8_t *out)
+/* The pixel whose place holds the centre of the output's, width pixels of each row; the others do not count. */
+static void resize_nearest(const capl_image *in, int width, int row_width, int height, uint8_t *out)
 {
   for (int y = 0; y < height; y++) {
     const uint8_t *row = in->pixels + (size_t)((2 * (int64_t)y + 1) * in->height / (2 * height)) * (size_t)in->width;
     for (int x = 0; x < width; x++) *out++ = row[(2 * (int64_t)x + 1) * in->width / (2 * width)];
+    for (int x = width; x < row_width; x++) *out++ = IGNORED;
   }
 }
 
@@ -219,7 +210,7 @@ static bool is_within(const capl_field *field, const float *x, float width, floa
 /* Of the image's file to those of the sample. */
 static void scale(const file_sample *s, float *x, int n)
 {
-  double by[] = {(double)s->source->width / s->width, (double)s->source->height / s->height};
+  double by[] = {(double)s->used / s->width, (double)s->source->height / s->height};
   for (int k = 0; k < n; k++) x[k] = (float)(x[k] * by[k % 2]);
 }
 
@@ -255,7 +246,7 @@ capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_im
   int first = file_fields_has_mask(f);
   if (first && to->field[0]) {
     CAPL_TRY(file_fields_read_mask(f, s, scratch));
-    resize_nearest(scratch, s->source->width, s->source->height, to->field[0]);
+    resize_nearest(scratch, s->used, s->row, s->source->height, to->field[0]);
   }
   for (int k = 0; k < f->n_numbers; k++) {
     int i = first + k;

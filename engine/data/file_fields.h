@@ -24,6 +24,7 @@ typedef struct {
   const char *title, *name; /* "set/b/a.png", "b/a.png" */
   const char *root;         /* folder that paths of a list's masks begin at, with a slash at the end, or "" */
   int width, height;        /* px of the image's file */
+  int used, row;            /* px of the sample that the image takes, px of its rows: the rest is padding */
   const char *mask_title;   /* where the set holds masks itself, else NULL: "set: mask-000000003", and its bytes */
   encoded_bytes mask;
 } file_sample;
@@ -36,8 +37,7 @@ bool file_fields_has_mask(const file_fields *f);
 bool file_fields_is_mask(const file_fields *f, const char *name);
 /* Reads x.json beside x.png: the next sample's numbers. EIO, EFORMAT, ENOMEM. */
 CAPL_API capl_status file_fields_add_beside(file_fields *f, const char *image);
-/* Once all samples are there and the source's size is known: describes the fields. EVALUE: there is nothing in one, or
-** images have several widths. */
+/* Once all samples are there and the source's size is known: describes the fields. EVALUE: there is nothing in one. */
 capl_status file_fields_settle(const file_fields *f, capl_source *source, const char *where);
 
 /* to->field of the sample, brought to the source's size; scratch: for decoding. EIO, EFORMAT; ESHAPE: a mask of another

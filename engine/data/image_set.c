@@ -237,6 +237,9 @@ static file_sample file_sample_of(const image_set *set, uint32_t i, const char *
 {
   file_sample s = {.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
                    .root = set->root ? set->root : "", .width = width, .height = height};
+  s.used = s.row = set->base.width;
+  if (set->base.n_widths && width)
+    resize_choose(width, height, set->base.height, &(int){s.row = capl_source_width_of(&set->base, i)}, 1, &s.used);
   if (!set->kind->mask) return s;
   s.mask_title = mask_title;
   set->kind->mask(set, i, mask_title, TITLE_ROOM, &s.mask);

@@ -114,7 +114,7 @@ static row_place place_of(const capl_loader *l, const slot *s, int row)
   if (s->mix) place.mix = s->mix + at;
   if (s->labels2 && length) place.labels2 = s->labels2 + at * length;
   for (int i = 0; i < source->n_fields; i++)
-    place.field[i] = (uint8_t *)s->field[i] + at * capl_field_bytes(&source->field[i]);
+    place.field[i] = (uint8_t *)s->field[i] + at * source_field_bytes(source, i, s->width);
   return place;
 }
 

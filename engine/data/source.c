@@ -67,6 +67,13 @@ size_t capl_source_pixels_bytes(const capl_source *source, uint32_t id)
   return (size_t)capl_source_width_of(source, id) * (size_t)source->height * (size_t)source->channels;
 }
 
+size_t source_field_bytes(const capl_source *source, int i, int width)
+{
+  const capl_field *field = &source->field[i];
+  bool varies = source->n_widths && field->kind == CAPL_FIELD_MASK;
+  return varies ? (size_t)source->height * (size_t)width : capl_field_bytes(field);
+}
+
 int capl_source_length(const capl_source *source)
 {
   return source->length;

@@ -73,6 +73,9 @@ struct capl_source {
 /* The description of a source as the beginning of another one that gives the same samples: one reference, a vocabulary
 ** of its own. */
 CAPL_API capl_source source_like(const capl_source *of);
+/* Bytes of field i of a sample of that width: a mask is as wide as its image, and capl_field_bytes those of the
+** widest. */
+CAPL_API size_t source_field_bytes(const capl_source *source, int i, int width);
 /* capl_source_read with the caller's own scratch image. */
 CAPL_API capl_status capl_source_read_with(capl_source *source, const capl_read *what, capl_image *scratch,
                                            const capl_sample *to);

@@ -47,7 +47,7 @@ typedef struct {
   int per_row; /* columns that make a point (2, 3) or a box (4, 5); 1 = each is a key with all numbers */
 } capl_number_columns;
 
-/* Fields that lie in files. Masks, points and boxes are of images of one width. */
+/* Fields that lie in files. Of images of several widths a mask is as wide as its image; padding is 255. */
 typedef struct {
   capl_mask_files mask;
   int n_numbers;

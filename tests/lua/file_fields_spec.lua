@@ -106,6 +106,53 @@ describe("fields in files", function()
       assert.same({3, 2, 1, 1}, flipped.mask:tolist()[1][1])
     end)
 
+    it("are as wide as their image where widths differ, and so are points", function()
+      local expected = {
+        {{{0, 1, 2, 255}, {3, 4, 5, 255}}, {{3, 2, 1}}}, {{{9, 9, 8, 8}, {9, 9, 8, 8}}, {{4, 2, 1}}},
+        {{{1, 1, 1, 1, 1, 1, 1, 7}, {2, 2, 2, 2, 2, 2, 2, 2}}, {{0, 1, 1}}}}
+      local files = {{3, 2, {{0, 1, 2}, {3, 4, 5}}, "[3, 2]"}, {2, 1, {{9, 8}}, "[2, 1]"},
+        {8, 2, expected[3][1], "[0, 1]"}}
+      for i = 1, 24 do
+        local of = files[(i - 1) % 3 + 1]
+        image(("%02d.png"):format(i), of[1], of[2])
+        mask(("%02d_mask.png"):format(i), of[3])
+        write(("%s/%02d.json"):format(root, i), ('{"p": %s, "id": %d}'):format(of[4], i))
+      end
+      local source = data.folder(root, {mask = "_mask.png", points = "p", numbers = {id = "id"}, height = 2,
+        widths = {4, 8}})
+      source.box:pack(root .. "/db")
+      local database = data.lmdb(root .. "/db", {mask = true, points = "p", numbers = {id = "id"}, height = 2,
+        widths = {4, 8}})
+      for _, cache in ipairs{"none", "ram", "disk"} do
+        for _, set in ipairs{source, database} do
+          local loader = data.loader{source = set, role = "train", batch = 4, workers = 2, cache = cache, dtype = "u8",
+            cache_dir = cache == "disk" and root .. "/cache" or nil, drop_last = false}
+          for epoch = 1, 2 do
+            local seen = 0
+            for batch in loader:epoch(epoch) do
+              local mask_of, points, id = batch.mask:tolist(), batch.points:tolist(), batch.id:reshape(-1):tolist()
+              for k = 1, #id do
+                assert.same(expected[(id[k] - 1) % 3 + 1], {mask_of[k], points[k]})
+                seen = seen + 1
+              end
+            end
+            assert.equal(24, seen)
+          end
+        end
+      end
+      local flipped = data.loader{source = source, role = "train", batch = 8, workers = 1, dtype = "u8",
+        augment = {flip = 1, flip_swaps = {}, flip_points = {}}}
+      for batch in flipped:epoch(1) do
+        for k, rows in ipairs(batch.mask:tolist()) do
+          local id, row = batch.id:reshape(-1):tolist()[k], {}
+          for _, class in ipairs(expected[(id - 1) % 3 + 1][1][1]) do table.insert(row, 1, class) end
+          assert.same(row, rows[1])
+        end
+      end
+      local _, _, fields = source.box:read(0, 2)
+      assert.same({expected[3][1]}, fields.mask:tolist())
+    end)
+
     it("say which file is wrong, and what to do", function()
       image "a.png"
       local function of(o) return function() return read(data.folder(root, {mask = o or "_mask.png"})) end end
@@ -131,8 +178,6 @@ describe("fields in files", function()
       raises("values of mask has 7 twice", of{file = "_m.png", values = {7, 7}})
       raises("value 2 of mask is no level", of{file = "_m.png", values = {7, 256}})
       raises("classes of mask must be a whole number from 1 to 256", of{file = "_m.png", classes = 257})
-      raises("a mask is of images of one width", function()
-        return data.folder(root, {mask = "_m.png", height = 2, widths = {4, 8}}) end)
       write(root .. "/l.csv", "path\na.png\n")
       raises("l.csv:1: no column is called seg; there are: path", function() data.list(root .. "/l.csv", {mask = "seg"}) end)
     end)

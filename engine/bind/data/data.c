@@ -388,6 +388,15 @@ void data_push_field(lua_State *L, const capl_field *field, int n, const void *d
   data_push_copy(L, field->kind == CAPL_FIELD_MASK ? CAPL_U8 : CAPL_F32, field->ndim + 1, size, data);
 }
 
+void data_push_source_field(lua_State *L, const capl_source *source, int i, int width, int n, const void *data)
+{
+  int several;
+  capl_field field = *capl_source_field(source, i);
+  capl_source_widths(source, &several);
+  if (several && field.kind == CAPL_FIELD_MASK) field.size[1] = width;
+  data_push_field(L, &field, n, data);
+}
+
 /* source:fields() -> list of {name, kind = "mask"|"points"|"boxes"|"values"} */
 static int source_fields(lua_State *L)
 {
@@ -453,7 +462,7 @@ static int source_read(lua_State *L)
   lua_newtable(L);
   const capl_field *field;
   for (int i = 0; (field = capl_source_field(source, i)); i++) {
-    data_push_field(L, field, 1, sample.field[i]);
+    data_push_source_field(L, source, i, capl_source_width_of(source, id), 1, sample.field[i]);
     lua_setfield(L, -2, field->name);
   }
   return 3;

@@ -28,6 +28,8 @@ void data_push_owned(lua_State *L, capl_tensor **t);
 void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *size, const void *data);
 /* One field of n samples: (n,…) u8 of a mask, f32 of others. */
 void data_push_field(lua_State *L, const capl_field *field, int n, const void *data);
+/* The same of field i of a source whose images are `width` px wide. */
+void data_push_source_field(lua_State *L, const capl_source *source, int i, int width, int n, const void *data);
 /* Pushes labels as a tensor (n,T) i32. */
 void data_push_labels(lua_State *L, const capl_source *source, const int32_t *labels, int n);
 /* Dims of a batch's labels: 2 (N,T) of texts, 1 (N) of classes. */

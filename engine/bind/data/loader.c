@@ -190,7 +190,7 @@ static void add_fields(lua_State *L, const capl_source *source, const capl_batch
 {
   const capl_field *field;
   for (int i = 0; (field = capl_source_field(source, i)); i++) {
-    data_push_field(L, field, batch->count, batch->field[i]);
+    data_push_source_field(L, source, i, batch->width, batch->count, batch->field[i]);
     lua_setfield(L, -2, field->name);
   }
 }
