@@ -74,4 +74,8 @@ for expected in \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }
 done
+# A rule without a file above that breaks it may have stopped finding anything.
+while read -r rule _; do
+  grep -q "^$rule: " found.txt || { echo "rule $rule: no file of this test breaks it" >&2; missed=1; }
+done < <(scripts/check --list)
 [[ $missed -eq 0 ]] || { cat found.txt >&2; exit 1; }
