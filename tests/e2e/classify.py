@@ -32,7 +32,15 @@ def trains():
     with open("runs/classify/evaluation.json", encoding="utf-8") as file:
         evaluation = json.load(file)
     check(evaluation["top5_low"] <= evaluation["top5"] <= evaluation["top5_high"], "the interval of top-5", str(evaluation))
-    check("Most frequent mistakes" in open("runs/classify/report.html", encoding="utf-8").read(), "the report shows confused pairs")
+    with open("runs/classify/result.json", encoding="utf-8") as file:
+        final = json.load(file)["final"]
+    check(final["top5"] == evaluation["top5"], "the result has top-5, for claims", str(final))
+    with open("runs/classify/report.html", encoding="utf-8") as file:
+        report = file.read()
+    check("Most frequent mistakes" in report, "the report shows confused pairs")
+    for name in ("read right", "among the first five"):
+        check(re.search(name + r" \(test\)</dt><dd>[\d.]+ %<small>95 %: [\d.]+ to [\d.]+</small>", report), f"and the interval of {name}",
+              "".join(re.findall("<dt>.*?</dd>", report)))
 
 
 def is_used():

@@ -162,6 +162,11 @@ describe("a claim", function()
     assert.is_false(select(2, verdicts({exact = 0.5}, {})))
   end)
 
+  it("knows the interval of accuracy, whose keys are low and high, and of others", function()
+    local accuracy = {accuracy = 0.94, low = 0.92, high = 0.96, top5 = 0.98, top5_low = 0.97, top5_high = 0.985, n = 500}
+    assert.equal("within chance, missed", (verdicts({at_least = {accuracy = 0.95, top5 = 0.99}}, accuracy)))
+  end)
+
   it("bounds loss, steps, time and other metrics on their own side", function()
     local said, met = verdicts({loss = 0.1, steps = 100, within = "1h 30 min", at_least = {miou = 0.5}, at_most = {mae = 2}},
       {loss = 0.1, steps = 101, miou = 0.6, mae = 1.9}, 5400)

@@ -159,7 +159,7 @@ end
 -- ---- judging ----
 
 local function bounds(metric, metrics)
-  local prefix = metric == "exact" and "" or metric .. "_"
+  local prefix = (metric == "exact" or metric == "accuracy") and "" or metric .. "_"
   local low, high = metrics[prefix .. "low"], metrics[prefix .. "high"]
   if low and high then return low, high end
   if metric == "exact" and metrics.n then

@@ -83,7 +83,7 @@ local function chance_of(key, x, y)
 end
 
 local function interval(metrics, key)
-  local prefix = key == "exact" and "" or key .. "_"
+  local prefix = curves.interval_prefix(key)
   return value.number(metrics, prefix .. "low"), value.number(metrics, prefix .. "high")
 end
 

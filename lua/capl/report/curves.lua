@@ -77,8 +77,9 @@ end
 -- ---- learning ----
 
 local shares = {
-  exact = true, chars = true, merged = true, confidence = true, accuracy = true, precision = true, recall = true,
-  cer = true, edit_distance_normalized = true, f = true, f1 = true, blanks = true,
+  exact = true, chars = true, merged = true, confidence = true, accuracy = true, top5 = true, precision = true,
+  recall = true, balanced_accuracy = true, cer = true, edit_distance_normalized = true, f = true, f1 = true,
+  blanks = true,
 }
 
 local share_patterns = {"^f_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
@@ -97,6 +98,7 @@ local names = {
   exact = "whole texts", chars = "characters",
   merged = "with look-alikes merged", miou = "mean IoU", cer = "character error rate", edit_distance = "edits per text",
   f = "F", f_batch = "F, mean of batches", accuracy = "read right",
+  top5 = "among the first five", balanced_accuracy = "mean recall of the classes",
   blanks = "time steps read as blank", r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }
 
@@ -115,10 +117,15 @@ local function with_band(s, rows, x_key, low, high)
   return s
 end
 
--- Keys of the interval around a metric: exact has the short ones.
+--- What the keys of a metric's interval begin with: exact and accuracy have low and high, "gap.hit" "gap.hit_low".
+function curves.interval_prefix(key)
+  local output, name = key:match("^(.-)([^.]*)$")
+  return (name == "exact" or name == "accuracy") and output or key .. "_"
+end
+
 local function band_keys(key)
-  if key == "exact" then return "val_low", "val_high" end
-  return ("val_%s_low"):format(key), ("val_%s_high"):format(key)
+  local prefix = "val_" .. curves.interval_prefix(key)
+  return prefix .. "low", prefix .. "high"
 end
 
 -- Of texts, these say what the shares of texts and characters say.

@@ -43,7 +43,7 @@ local function shown(key, x) return curves.is_share(key) and html.percent(x) or 
 
 -- "[95.73, 96.49] %" around a metric, from the keys beside it.
 local function interval(metrics, key)
-  local prefix = key == "exact" and "" or key .. "_"
+  local prefix = curves.interval_prefix(key)
   local low, high = value.number(metrics, prefix .. "low"), value.number(metrics, prefix .. "high")
   if not low or not high then return nil end
   if curves.is_share(key) then return ("95 %%: %.2f to %.2f"):format(100 * low, 100 * high) end

@@ -349,16 +349,20 @@ end
 --- Names the model file that the run was for; the last lines name it.
 function Run:keep(path) self.kept = path end
 
--- The line of a meter that counts no texts: its main metric.
-local function final_of(self, main, value, n, extra)
-  self.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, value, n, extra.images_per_s,
-    extra.seconds)
-  self.final_values = {[main] = value, n = n, images_per_s = extra.images_per_s, seconds = extra.seconds}
+-- The line of a meter that counts no texts: its main metric. The values are all numbers that it has.
+local function final_of(self, main, result, extra)
+  self.final_line = ("final %s=%.6g n=%d images_per_s=%.0f seconds=%.1f"):format(main, result[main], result.n or 0,
+    extra.images_per_s, extra.seconds)
+  self.final_values = {n = 0}
+  for key, value in pairs(result) do
+    if type(value) == "number" then self.final_values[key] = value end
+  end
+  self.final_values.images_per_s, self.final_values.seconds = extra.images_per_s, extra.seconds
 end
 
 --- The last line: see capl.final.
 function Run:final(result, extra, main)
-  if main and main ~= "exact" and result[main] then return final_of(self, main, result[main], result.n or 0, extra) end
+  if main and main ~= "exact" and result[main] then return final_of(self, main, result, extra) end
   if type(result) ~= "table" or not result.exact or type(extra) ~= "table" or not extra.images_per_s
     or not extra.seconds then
     core.error{code = "value", message = "capl.final takes meter:result() and {images_per_s = …, seconds = …}"}
