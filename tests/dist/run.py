@@ -110,6 +110,17 @@ def one_folder_and_voice():
     return result
 
 
+def pictures():
+    """A picture with a path is written by the first rank; one without is returned on all."""
+    fresh("""--- capl: 1
+local picture = plot.lines{panels = {{series = {{y = {1, 2, 3}}}}}}
+print("size " .. table.concat(picture.shape, " "))
+plot.lines{path = capl.run_folder() .. "/a.png", panels = {{series = {{y = {1, 2, 3}}}}}}
+""")
+    out = succeed(2, "r.lua", what="pictures")
+    check(len(lines_of(out, "size 1 3")) == 2, "each rank has its picture", out)
+
+
 def goes_on_elsewhere():
     """The run of two ranks before, on one, with as many images a step."""
     status, out, err = finish(start(CAPL, "r.lua", "--resume", "--steps=20"), 60)
@@ -212,6 +223,7 @@ def own_loops():
 
 def main():
     own_loops()
+    pictures()
     last_batches_count_by_their_samples()
     evaluation_is_that_of_one()
     one_folder_and_voice()

@@ -19,7 +19,7 @@ local writers = {
 -- The same for files of any place: a recipe that saves a model saves it once.
 local savers = {
   {"data", "png_write"}, {"plot", "lines"}, {"plot", "sheet"}, {"plot", "gallery"}, {"plot", "matrix"},
-  {"plot", "trials"}, {"model_save"}, {"safetensors_save"}, {"checkpoint_save"},
+  {"plot", "bars"}, {"plot", "trials"}, {"model_save"}, {"safetensors_save"}, {"checkpoint_save"},
 }
 
 -- Whether a path is of the run. Caches of data are a host's own, and are made wherever they are missing.
@@ -46,7 +46,12 @@ function mute_ranks.begin(run)
     end)
   end
   for _, names in ipairs(savers) do
-    replace(names, function() return function() return true end end)
+    replace(names, function(save)
+      return function(path, ...)
+        if path == nil then return save(path, ...) end -- a picture that is returned
+        return true
+      end
+    end)
   end
   core.sys.bar, core.sys.out = function() end, function() end
 end

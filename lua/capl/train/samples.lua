@@ -262,7 +262,6 @@ local function numbers_sheet(meter, title)
   local has_images = columns[1] and samples.image_of(meter, columns[1].ids[1]) ~= nil
   for i, column in ipairs(first(columns, NUMBERS)) do
     local plot = scatter(column)
-    if not core.is_tensor(plot) then return nil end -- a rank that leaves pictures to the first
     pictures[i] = has_images and plot or core.op.concat({plot, course(meter, column)}, {dim = 4})
   end
   pictures[#pictures + 1] = has_images and gallery({title = title, columns = 4, together = 4}, meter:samples(), WORST,
@@ -280,7 +279,7 @@ function samples.draw(meter, path, title)
   local sheet = meter.caption and captioned_sheet or sheets[meter.kind]
   local picture = sheet and core.no_grad(sheet, meter, title)
   known[meter] = nil
-  if core.is_tensor(picture) then core.data.png_write(path, picture) end
+  if picture then core.data.png_write(path, picture) end
 end
 
 -- Enlarged by a whole factor, or shrunk.
