@@ -68,9 +68,9 @@ def is_looked_at():
         file.write("path,x,y,n,m\nsound/00.png,1,1,1,7\nsound/01.png,65,1,3,7\n")
     fields = ("--points=x y", "--numbers=n,m")
     status, out, err = capl("data", "stat", "list.csv", *fields)
-    check(status == 0 and "2 in 2 images, 1 images with one outside" in out and "1: 1 to 3, mean 2; 2: 7 to 7" in out, "stat of a list", out + err)
+    check(status == 0 and "2 in 2 images, 1 images with one outside" in out and "n: 1 to 3, mean 2; m: 7 to 7" in out, "stat of a list", out + err)
     status, out, err = capl("data", "check", "list.csv", *fields)
-    check(status == 1 and "points outside the image: 1" in out and "number 2 of numbers is 7 everywhere" in out, "check of a list", out + err)
+    check(status == 1 and "points outside the image: 1" in out and "number m of numbers is 7 everywhere" in out, "check of a list", out + err)
 
 
 def main():

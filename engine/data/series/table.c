@@ -71,12 +71,18 @@ static capl_status add_row(series_table *t, const char *column, const char *text
 
 static capl_status no_column(const char *table, const char *name, const char *const *column, int n)
 {
-  char shown[120];
+  char shown[300];
   capl_suggestion near = {.wanted = name};
   for (int i = 0; i < n; i++) capl_suggest(&near, column[i]);
   capl_text_show(shown, sizeof shown, name, false);
   if (near.nearest) return CAPL_FAIL(CAPL_EVALUE, "%s has no column %s; did you mean %s?", table, shown, near.nearest);
-  return CAPL_FAIL(CAPL_EVALUE, "%s has no column %s", table, shown);
+  char all[300] = "";
+  for (int i = 0; i < n && strlen(all) + strlen(column[i]) + 3 < sizeof all; i++)
+    strcat(strcat(all, i ? ", " : ""), column[i]);
+  CAPL_FAIL(CAPL_EVALUE, "%s has no column %s", table, shown);
+  capl_text_show(shown, sizeof shown, all, false);
+  capl_error_hint("there are: %s", shown);
+  return CAPL_EVALUE;
 }
 
 static int find(const char *name, const char *const *column, int n)

@@ -37,7 +37,7 @@ local spec = {
 local function is_folder(path) return core.sys.kind(path) == "folder" and not core.sys.kind(path .. "/data.mdb") end
 
 --- A set with its texts. Labels are held against a charset only where one is given.
-local function open(path, o)
+local function opened(path, o)
   if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels")
     end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
@@ -56,6 +56,12 @@ local function open(path, o)
   local texts = source.by_name and o.label ~= "none" and files.read_texts(source, o.label or "any")
   local has_fields = #source.box:fields() > 0
   source.unlabelled = texts and texts < source:count() and not (texts == 0 and has_fields and not o.label)
+  return source
+end
+
+local function open(path, o)
+  local source = opened(path, o)
+  source.number_names = data_fields.list(o.numbers)
   return source
 end
 

@@ -15,6 +15,18 @@ end
 
 -- ---- masks ----
 
+--- What looks like the mask of another image and was opened as an image: how many, the first.
+function data_fields.unread_masks(source)
+  if source.mask_classes or not source.by_name then return 0 end
+  local has, n, first = {}, 0, nil
+  for i = 0, source:count() - 1 do has[source:name(i):gsub("%.%w+$", "")] = true end
+  for i = 0, source:count() - 1 do
+    local of = source:name(i):match("^(.*)_mask%.png$")
+    if of and has[of] then n, first = n + 1, first or source:name(i) end
+  end
+  return n, first
+end
+
 -- Pixels of each class in all masks; how many masks have class 0 alone; what is wrong with others.
 local function count_masks(source)
   local found = {pixels = {}, total = 0, empty = {}, bad = {}}
@@ -85,10 +97,16 @@ local function ranges_of(source, k)
   return out
 end
 
+-- Of number j out of n: its column, where each number has one.
+local function number_name(source, j, n)
+  local names = source.number_names
+  return names and #names == n and names[j] or tostring(j)
+end
+
 local function number_lines(source, k)
-  local parts = {}
-  for j, r in ipairs(ranges_of(source, k)) do
-    parts[j] = ("%d: %.5g to %.5g, mean %.5g"):format(j, r.from, r.to, r.mean)
+  local parts, ranges = {}, ranges_of(source, k)
+  for j, r in ipairs(ranges) do
+    parts[j] = ("%s: %.5g to %.5g, mean %.5g"):format(number_name(source, j, #ranges), r.from, r.to, r.mean)
   end
   return table.concat(parts, "; ")
 end
@@ -96,6 +114,8 @@ end
 --- {{name, text}, …} of a source's fields for stat.
 function data_fields.lines(source, scan)
   local out = {}
+  local n, first = data_fields.unread_masks(source)
+  if n > 0 then out[1] = {"masks", ("%d look like some, such as %s: --mask=_mask.png reads them so"):format(n, first)} end
   for k, field in ipairs(source.box:fields()) do
     local text
     if field.kind == "mask" then text = mask_lines(source)
@@ -104,13 +124,18 @@ function data_fields.lines(source, scan)
       local found = count_places(source, scan, field.kind, k - 1)
       text = ("%d in %s, %d images with one outside"):format(found.n, count.of(source:count(), "image"), #found.outside)
     end
-    out[k] = {field.name, text}
+    out[#out + 1] = {field.name, text}
   end
   return out
 end
 
 --- Reports what is wrong with them to r of data_check.
 function data_fields.check(r, source, scan)
+  local n, first = data_fields.unread_masks(source)
+  if n > 0 then
+    r.lines[#r.lines + 1] = ("  note: %s as masks of others are, such as %s: --mask=_mask.png reads them so"):format(
+      count.of(n, "image is called", "images are called"), first)
+  end
   for k, field in ipairs(source.box:fields()) do
     if field.kind == "mask" then
       local found = count_masks(source)
@@ -119,9 +144,11 @@ function data_fields.check(r, source, scan)
         r.lines[#r.lines + 1] = ("  note: masks of class 0 alone: %d, such as %s"):format(#found.empty, found.empty[1])
       end
     elseif field.kind == "values" then
-      for j, range in ipairs(ranges_of(source, k - 1)) do
+      local ranges = ranges_of(source, k - 1)
+      for j, range in ipairs(ranges) do
         if range.from == range.to and source:count() > 1 then
-          r.lines[#r.lines + 1] = ("  note: number %d of %s is %.6g everywhere"):format(j, field.name, range.from)
+          r.lines[#r.lines + 1] = ("  note: number %s of %s is %.6g everywhere"):format(number_name(source, j, #ranges),
+            field.name, range.from)
         end
       end
     else
