@@ -161,6 +161,21 @@ def other_tasks():
     check("what was read. Each cell" in words and "next capl predict" not in words, "words and commands are those of the task", words)
 
 
+def many_classes():
+    """The matrix of 100 classes is wider than 1,000 units, which SVG writes without a comma; top-5 is a share with an interval."""
+    counts = [[20 if i == k else 0 for k in range(100)] for i in range(100)]
+    counts[3][7] = 2
+    run_folder.write("runs/many", {"evaluation.json": {
+        "kind": "classification", "role": "test", "main": "accuracy", "n": 2002, "accuracy": 0.999, "low": 0.9964, "high": 0.9997, "top5": 1,
+        "top5_low": 0.9981, "top5_high": 1, "confusion": {"labels": [f"c{i}" for i in range(100)], "counts": counts}}})
+    text = page_of("runs/many")
+    check(re.search(r'<svg viewBox="0 0 (\d{4}) \1" style="max-width:\d+px;min-width:\d+px"', text), "the matrix has sizes",
+          "".join(re.findall('<svg viewBox="[^>]*>', text)))
+    words = Page(text).text()
+    for wanted in ("read right (test) 99.90 % 95 %: 99.64 to 99.97", "among the first five (test) 100.00 % 95 %: 99.81 to 100.00"):
+        check(wanted in words, f"it shows {wanted}", words[:1500])
+
+
 def texts_of_any_length():
     """Characters left out and put in are marked where they stand, and the share of blanks is a share."""
     worst = [{"id": k, "name": f"{k}.png", "truth": truth, "read": read, "edits": 1, "confidence": 0.5}
@@ -383,7 +398,7 @@ def differences():
 
 
 def main():
-    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, metrics_of_all_kinds, sweeps, differences):
+    for part in (whole_run, missing_parts, weights_without_averages, settings_of_the_loop, large_pictures, other_tasks, many_classes, texts_of_any_length, peaks_stay, resumed, damaged, states, lists, metrics_of_all_kinds, sweeps, differences):
         started = time.monotonic()
         part()
         print(f"{part.__name__}: {time.monotonic() - started:.2f} s")

@@ -173,7 +173,7 @@ local function matrix_html(metrics)
   end
   return html.fill(matrix_template, {
     nothing = m.labels[#m.labels] == "" and "; ∅: a character left out or put in" or "",
-    size = size, most = math.floor(size * 1.25), least = math.floor(size * 0.75),
+    size = ("%d"):format(size), most = ("%d"):format(size * 1.25), least = ("%d"):format(size * 0.75),
     cells_html = table.concat(cells) .. matrix_labels(m, used),
     words = ("confusion matrix of %d %s: %s were read wrong"):format(#used, m.of, html.number(m.wrong)),
   })
