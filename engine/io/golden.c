@@ -157,35 +157,50 @@ void golden_remove(const char *folder)
 /* The pairs of one width. */
 typedef struct {
   int w, first, n; /* width by number; images first … first + n - 1 */
-  double *then;    /* [n][T*K] */
+  double *then[CAPL_GRAPH_PORTS_MAX]; /* of each output: [n][its numbers] */
 } pairs;
 
-static capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list, int count, int w)
+/* What the file calls output o at width w. */
+static const char *name_of(const capl_model *m, int o, int w, char *buf, size_t room)
 {
-  char name[32];
-  tensor_name("output", model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
+  const char *name = m->meta.outputs[o].name;
+  return tensor_name(*name ? name : "output", m->meta.n_widths > 1, model_width(m, w), buf, room);
+}
+
+static const capl_tensor *tensor_of(const capl_model *m, const capl_named_tensor *list, int count, int o, int w)
+{
+  char name[CAPL_GRAPH_NAME_MAX + 16];
+  name_of(m, o, w, name, sizeof name);
   for (int k = 0; k < count; k++)
     if (strcmp(list[k].name, name) == 0) return list[k].tensor;
   return NULL;
 }
 
-static capl_status no_output(const capl_model *m, const char *path, int w)
+static capl_status no_output(const capl_model *m, const char *path, int o, int w)
 {
-  char name[32];
-  tensor_name("output", model_meta_of(m)->n_widths > 1, model_width(m, w), name, sizeof name);
-  return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %d numbers for each of 1 to %d images", path, name,
-                   model_outputs(m, w), CAPL_GOLDEN_MAX);
+  char name[CAPL_GRAPH_NAME_MAX + 16];
+  return CAPL_FAIL(CAPL_EFORMAT, "%s holds no tensor %s of %zu numbers for each of 1 to %d images", path,
+                   name_of(m, o, w, name, sizeof name), model_shape_of(m, o, w)->count, CAPL_GOLDEN_MAX);
 }
 
-static capl_status read_pairs(const capl_model *m, const char *path, const capl_tensor *t, pairs *p)
+/* Output o, of as many images as the outputs before it. */
+static capl_status read_pairs(const capl_model *m, const char *path, const capl_tensor *t, int o, pairs *p)
 {
-  int each = model_outputs(m, p->w);
-  bool fits = t->ndim >= 1 && t->size[0] >= 1 && t->size[0] <= CAPL_GOLDEN_MAX - p->first && t->dtype == CAPL_F32 &&
-              capl_tensor_numel(t) == t->size[0] * each;
-  if (!fits) return no_output(m, path, p->w);
+  int64_t each = (int64_t)model_shape_of(m, o, p->w)->count;
+  bool fits = t && t->ndim >= 1 && t->size[0] >= 1 && t->size[0] <= CAPL_GOLDEN_MAX - p->first &&
+              (o == 0 || t->size[0] == p->n) && t->dtype == CAPL_F32 && capl_tensor_numel(t) == t->size[0] * each;
+  if (!fits) return no_output(m, path, o, p->w);
   p->n = (int)t->size[0];
-  p->then = malloc((size_t)p->n * (size_t)each * sizeof *p->then);
-  return p->then ? capl_tensor_to_doubles(t, p->then) : CAPL_FAIL(CAPL_ENOMEM, "no memory for %s", path);
+  p->then[o] = malloc((size_t)(p->n * each) * sizeof **p->then);
+  return p->then[o] ? capl_tensor_to_doubles(t, p->then[o]) : CAPL_FAIL(CAPL_ENOMEM, "no memory for %s", path);
+}
+
+static capl_status read_width(const capl_model *m, const char *path, const capl_named_tensor *tensors, int count,
+                              pairs *p)
+{
+  for (int o = 0; o < m->meta.n_outputs; o++)
+    CAPL_TRY(read_pairs(m, path, tensor_of(m, tensors, count, o, p->w), o, p));
+  return CAPL_OK;
 }
 
 /* What the model said then, width by width; some widths may have no pairs. *n: of list. */
@@ -194,59 +209,87 @@ static capl_status read_outputs(const capl_model *m, const char *path, pairs *li
   capl_named_tensor *tensors;
   int count, first = 0;
   capl_status status = CAPL_OK;
-  CAPL_TRY(capl_safetensors_load(path, model_device(m), &tensors, &count));
+  CAPL_TRY(capl_safetensors_load(path, m->device, &tensors, &count));
   *n = 0;
   for (int w = 0; status == CAPL_OK && w < model_widths(m); w++) {
-    const capl_tensor *t = tensor_of(m, tensors, count, w);
-    if (!t) continue;
+    if (!tensor_of(m, tensors, count, 0, w)) continue;
     pairs *p = &list[(*n)++];
     *p = (pairs){.w = w, .first = first};
-    status = read_pairs(m, path, t, p);
+    status = read_width(m, path, tensors, count, p);
     first += p->n;
   }
-  if (status == CAPL_OK && (*n == 0 || *n != count)) status = no_output(m, path, 0);
+  if (status == CAPL_OK && (*n == 0 || *n * m->meta.n_outputs != count)) status = no_output(m, path, 0, 0);
   capl_named_tensors_free(tensors, count);
   return status;
 }
 
-static capl_status run_images(capl_model *model, const char *folder, const pairs *p, double *now,
-                              capl_reading *readings)
+static capl_status run_images(capl_model *model, const pairs *p, double *const *now, capl_reading *readings)
 {
   char path[CAPL_GOLDEN_MAX][PATH_ROOM];
-  capl_model_image images[CAPL_GOLDEN_MAX];
-  for (int i = 0; i < p->n; i++) images[i] = (capl_model_image){.path = image_path(folder, p->first + i, path[i])};
-  CAPL_TRY(model_run_batch(model, images, p->n, readings, now));
+  capl_model_sample samples[CAPL_GOLDEN_MAX];
+  for (int i = 0; i < p->n; i++)
+    samples[i] = (capl_model_sample){.path = image_path(model->path, p->first + i, path[i])};
+  CAPL_TRY(model_run_batch(model, samples, p->n, readings, now));
   for (int i = 0; i < p->n; i++)
     if (readings[i].status != CAPL_OK) return CAPL_FAIL(readings[i].status, "%s", readings[i].error);
   return CAPL_OK;
 }
 
-static void compare(const capl_model *model, const pairs *p, const double *now, const capl_reading *readings,
-                    capl_model_verdict *v)
+static void compare_numbers(const double *now, const double *then, size_t n, capl_model_verdict *v)
 {
-  int each = model_outputs(model, p->w);
-  for (int i = 0; i < p->n * each; i++) {
-    double difference = fabs(now[i] - p->then[i]), size = fabs(p->then[i]);
+  for (size_t i = 0; i < n; i++) {
+    double difference = fabs(now[i] - then[i]), size = fabs(then[i]);
     if (!(difference <= v->difference)) v->difference = difference; /* NaN counts as the greatest */
     if (size > v->largest) v->largest = size;
   }
+}
+
+static bool same_texts(const capl_reading *a, const capl_reading *b)
+{
+  bool same = a->n_outputs == b->n_outputs;
+  for (int o = 0; same && o < a->n_outputs; o++) same = strcmp(a->outputs[o].text, b->outputs[o].text) == 0;
+  return same;
+}
+
+static void compare(const capl_model *m, const pairs *p, double *const *now, const capl_reading *readings,
+                    capl_model_verdict *v)
+{
+  for (int o = 0; o < m->meta.n_outputs; o++)
+    compare_numbers(now[o], p->then[o], (size_t)p->n * model_shape_of(m, o, p->w)->count, v);
   for (int i = 0; i < p->n; i++) {
-    capl_reading before;
-    model_decode(model, p->then + (size_t)i * (size_t)each, p->w, &before);
-    v->same_texts += strcmp(before.text, readings[i].text) == 0;
+    capl_reading before = {.status = CAPL_OK, .width = readings[i].width, .height = readings[i].height};
+    double *numbers[CAPL_GRAPH_PORTS_MAX] = {NULL};
+    for (int o = 0; o < m->meta.n_outputs; o++)
+      numbers[o] = p->then[o] + (size_t)i * model_shape_of(m, o, p->w)->count;
+    model_decode(m, numbers, p->w, &before);
+    v->same_texts += same_texts(&before, &readings[i]);
+    capl_readings_free(&before, 1);
   }
   v->n += p->n;
 }
 
-static capl_status replay(capl_model *model, const char *folder, const pairs *p, capl_model_verdict *v)
+/* now: room for all outputs of the pairs. */
+static capl_status replay_into(capl_model *m, const pairs *p, double **now, capl_reading *readings,
+                               capl_model_verdict *v)
 {
+  bool good = readings != NULL;
+  for (int o = 0; o < m->meta.n_outputs; o++) {
+    now[o] = malloc((size_t)p->n * model_shape_of(m, o, p->w)->count * sizeof **now);
+    good = good && now[o];
+  }
+  if (!good) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the golden pairs of %s", m->path);
+  CAPL_TRY(run_images(m, p, now, readings));
+  return compare(m, p, now, readings, v), CAPL_OK;
+}
+
+static capl_status replay(capl_model *m, const pairs *p, capl_model_verdict *v)
+{
+  double *now[CAPL_GRAPH_PORTS_MAX] = {NULL};
   capl_reading *readings = calloc((size_t)p->n, sizeof *readings);
-  double *now = malloc((size_t)p->n * (size_t)model_outputs(model, p->w) * sizeof *now);
-  capl_status status = now && readings ? run_images(model, folder, p, now, readings)
-                                       : CAPL_FAIL(CAPL_ENOMEM, "no memory for the golden pairs of %s", folder);
-  if (status == CAPL_OK) compare(model, p, now, readings, v);
+  capl_status status = replay_into(m, p, now, readings, v);
+  if (readings) capl_readings_free(readings, p->n);
   free(readings);
-  free(now);
+  for (int o = 0; o < m->meta.n_outputs; o++) free(now[o]);
   return status;
 }
 
@@ -261,7 +304,7 @@ static void verify_outputs(const capl_model *model, capl_model_verdict *v)
 
 capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict)
 {
-  const char *folder = model_path(model);
+  const char *folder = model->path;
   char path[PATH_ROOM];
   pairs list[META_WIDTHS_MAX] = {{0}};
   int n = 0;
@@ -272,8 +315,9 @@ capl_status capl_model_verify(capl_model *model, capl_model_verdict *verdict)
     return CAPL_EFORMAT;
   }
   capl_status status = read_outputs(model, path, list, &n);
-  for (int k = 0; status == CAPL_OK && k < n; k++) status = replay(model, folder, &list[k], verdict);
-  for (int k = 0; k < n; k++) free(list[k].then);
+  for (int k = 0; status == CAPL_OK && k < n; k++) status = replay(model, &list[k], verdict);
+  for (int k = 0; k < n; k++)
+    for (int o = 0; o < CAPL_GRAPH_PORTS_MAX; o++) free(list[k].then[o]);
   verify_outputs(model, verdict);
   return status;
 }

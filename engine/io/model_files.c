@@ -26,7 +26,10 @@ static int choose_workers(int wanted, uint32_t n)
 /* paths NULL: the files of `of`. */
 static capl_status begin(capl_model_files *f, capl_source *of, const char *const *paths, uint32_t n, int workers)
 {
-  const model_meta *meta = model_meta_of(f->model);
+  const model_meta *meta = &f->model->meta;
+  if (meta->width == 0 || meta->n_inputs > 1)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s takes %s; image files are not enough to run it", f->model->path,
+                     meta->width == 0 ? "no image" : "inputs beside an image");
   list_size size = {meta->width, meta->height, meta->channels, meta->n_widths, meta->widths};
   if (paths) CAPL_TRY(list_source_new(paths, n, &size, &f->source));
   else CAPL_TRY(list_source_of(of, &size, &f->source));
@@ -62,11 +65,12 @@ capl_status capl_model_source_begin(capl_model *model, capl_source *source, int 
 }
 
 /* What reading the files gave, before the model has seen them. */
-static void note_sizes(capl_model_files *f, const capl_batch *batch, int *w)
+static void note_sizes(capl_model_files *f, const capl_batch *batch, model_batch *b)
 {
   for (int i = 0; i < batch->count; i++) {
     const list_note *note = list_source_note(f->source, batch->ids[i]);
-    w[i] = note->w;
+    b->w[i] = note->w;
+    capl_readings_free(&f->readings[i], 1);
     f->readings[i] = (capl_reading){.width = note->width, .height = note->height};
     if (note->message) model_reading_fail(&f->readings[i], note->status, note->message);
   }
@@ -79,10 +83,9 @@ capl_status capl_model_files_next(capl_model_files *f, const capl_reading **read
   *n = 0;
   if (f->loader) CAPL_TRY(capl_loader_next(f->loader, &batch));
   if (batch.count == 0) return CAPL_OK;
-  int w[MODEL_BATCH];
-  note_sizes(f, &batch, w);
-  capl_status status = model_read_levels(f->model, batch.images, model_levels(f->model), w, batch.count, f->readings,
-                                         NULL);
+  model_batch b = {.n = batch.count, .levels = batch.images, .stride = model_levels(f->model)};
+  note_sizes(f, &batch, &b);
+  capl_status status = model_read_batch(f->model, &b, f->readings, NULL);
   if (status == CAPL_OK) *n = batch.count;
   return status;
 }
@@ -90,6 +93,7 @@ capl_status capl_model_files_next(capl_model_files *f, const capl_reading **read
 void capl_model_files_end(capl_model_files *f)
 {
   if (!f) return;
+  capl_readings_free(f->readings, MODEL_BATCH);
   capl_loader_free(f->loader);
   capl_source_unref(f->source);
   free(f);

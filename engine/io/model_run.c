@@ -1,371 +1,258 @@
-/* model_run.c -- an open model: checks it against its meta data, prepares images, runs them width by width.
+/* model_run.c -- samples through an open model: prepared, computed width by width, and what was said decoded.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "io/model_run.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "capl/backend.h"
-#include "capl/io.h"
-#include "capl/op.h"
+#include "base/room.h"
 #include "data/resize.h"
-#include "io/graph.h"
 
-struct capl_model {
-  char *path;
-  capl_device *device;
-  capl_graph *graph;
-  model_meta meta;
-  capl_precision precision; /* low == CAPL_F32: nothing runs in 16 bits */
-  int steps[GRAPH_WIDTHS_MAX]; /* T at each width */
-  double *output;  /* [batch * T*K] */
-  int batch;       /* images that the graph computes at once, at most MODEL_BATCH */
-  uint8_t *room;   /* [3*H*W], for one image in the channels given */
-  uint8_t *levels; /* [MODEL_BATCH][C*H*W] */
-  capl_image scratch;
-  model_decoding *decoding;
-};
+/* ---- what was said ----------------------------------------------------------------------------- */
 
-const char *model_path(const capl_model *m) { return m->path; }
-capl_device *model_device(const capl_model *m) { return m->device; }
-const model_meta *model_meta_of(const capl_model *m) { return &m->meta; }
-model_decoding *model_decoding_of(const capl_model *m) { return m->decoding; }
-int model_widths(const capl_model *m) { return m->meta.n_widths ? m->meta.n_widths : 1; }
-int model_width(const capl_model *m, int w) { return m->meta.n_widths ? m->meta.widths[w] : m->meta.width; }
-int model_steps(const capl_model *m, int w) { return m->steps[w]; }
-int model_outputs(const capl_model *m, int w) { return m->steps[w] * m->meta.classes; }
-size_t model_levels(const capl_model *m)
+void model_reading_fail(capl_reading *reading, capl_status status, const char *message)
 {
-  return (size_t)m->meta.width * (size_t)m->meta.height * (size_t)m->meta.channels;
-}
-bool model_is_low(const capl_model *m) { return m->precision.low != CAPL_F32; }
-
-/* ---- opening ----------------------------------------------------------------------------------- */
-
-static capl_status choose_precision(capl_model *m, const char *wanted)
-{
-  CAPL_TRY(capl_precision_read(m->device, wanted ? wanted : "auto", &m->precision));
-  if (m->precision.kind != CAPL_PRECISION_tf32) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EUNSUPPORTED, "a model file computes in bf16, fp16 or fp32, not in tf32");
+  room_free(reading->memory);
+  *reading = (capl_reading){.status = status, .width = reading->width, .height = reading->height};
+  snprintf(reading->error, sizeof reading->error, "%s", message);
 }
 
-static capl_status mismatch(const capl_model *m, const char *what)
+void capl_readings_free(capl_reading *readings, int n)
 {
-  CAPL_FAIL(CAPL_EFORMAT, "%s: %s", m->path, what);
-  capl_error_hint("graph.json and meta.json do not belong together, or one of them is damaged");
-  return CAPL_EFORMAT;
-}
-
-/* "96|128|160" or "160" */
-static const char *describe_widths(const int *widths, int n, int one, char *buf, size_t room)
-{
-  size_t len = (size_t)snprintf(buf, room, "%d", n ? widths[0] : one);
-  for (int w = 1; w < n && len < room; w++) len += (size_t)snprintf(buf + len, room - len, "|%d", widths[w]);
-  return buf;
-}
-
-/* A graph of one width says it as its size, also where meta.json lists it. */
-static bool same_widths(const capl_graph *g, const model_meta *meta)
-{
-  if (g->n_widths == 0 && meta->n_widths <= 1) return g->inputs[0].size[3] == meta->width;
-  if (g->n_widths != meta->n_widths) return false;
-  return memcmp(g->width, meta->widths, (size_t)meta->n_widths * sizeof *g->width) == 0;
-}
-
-static capl_status check_input(const capl_model *m)
-{
-  const model_meta *meta = &m->meta;
-  const capl_graph *g = m->graph;
-  const graph_input *input = &g->inputs[0];
-  const int64_t *size = input->size;
-  if (g->n_inputs > 1 || g->n_outputs > 1) return mismatch(m, "the graph has several inputs or outputs");
-  if (input->ndim == 4 && input->dtype == CAPL_F32 && size[1] == meta->channels && size[2] == meta->height
-      && same_widths(g, meta))
-    return CAPL_OK;
-  char text[1024], shape[128], ours[256], theirs[256];
-  int n = input->ndim > 1 ? input->ndim - 2 : 0;
-  capl_shape_describe(n, size + 1, shape, sizeof shape);
-  shape[strlen(shape) - 1] = '\0';
-  snprintf(text, sizeof text, "the graph takes (N,%s%s%s) %s, meta.json describes images (N,%d,%d,%s) f32", shape + 1,
-           n ? "," : "", describe_widths(g->width, g->n_widths, (int)size[n + 1], theirs, sizeof theirs),
-           capl_dtype_name(input->dtype), meta->channels, meta->height,
-           describe_widths(meta->widths, meta->n_widths, meta->width, ours, sizeof ours));
-  return mismatch(m, text);
-}
-
-/* CTC: (N,T,K), T as the graph says. */
-static capl_status check_steps(capl_model *m, int w, int ndim, const int64_t *size)
-{
-  enum { MOST = 1 << 16 };
-  if (ndim == 3 && size[0] == 3 && size[2] == m->meta.classes && size[1] >= 1 && size[1] <= MOST)
-    return m->steps[w] = (int)size[1], CAPL_OK;
-  char text[320], shape[128];
-  capl_shape_describe(ndim, size, shape, sizeof shape);
-  snprintf(text, sizeof text, "the graph gives %s for 3 images, meta.json describes time steps of %d characters and "
-                              "a blank: (3,T,%d)",
-           shape, m->meta.characters, m->meta.classes);
-  return mismatch(m, text);
-}
-
-/* What the graph gives, and what meta.json says that it does. */
-static void describe_output(const model_meta *meta, const char *shape, char *text, size_t room)
-{
-  int K = meta->classes;
-  switch (meta->kind) {
-    case CAPL_MODEL_TEXT:
-      snprintf(text, room,
-               "the graph gives %s for 3 images, meta.json describes %d characters out of a charset of %d: (3,%d,%d)",
-               shape, meta->length, K, meta->length, K);
-      break;
-    case CAPL_MODEL_CLASS:
-      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes one of %d classes: (3,%d)", shape, K, K);
-      break;
-    case CAPL_MODEL_NUMBERS:
-      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes %d numbers: (3,%d)", shape, K, K);
-      break;
-    case CAPL_MODEL_POINTS:
-      snprintf(text, room, "the graph gives %s for 3 images, meta.json describes %d points: (3,%d,2)", shape, K, K);
-      break;
+  for (int i = 0; i < n; i++) {
+    room_free(readings[i].memory);
+    readings[i].memory = NULL;
+    readings[i].n_outputs = 0;
   }
 }
 
-/* The output is (N,T,K), or without CTC the same numbers in fewer dims. */
-static capl_status check_output(capl_model *m, int w)
+/* model_fit stretches an image, or keeps its proportions where the model has several widths. */
+static field_place place_of(const capl_model *m, int w, const capl_reading *reading)
 {
-  int ndim;
-  int64_t size[CAPL_MAX_NDIM], numbers = 1;
-  if (graph_shape(m->graph, 3, w, 0, &ndim, size) != CAPL_OK) {
-    capl_error e = *capl_error_last();
-    return mismatch(m, e.message);
+  field_place p = {reading->width, reading->height, model_width(m, w), m->meta.height, 1, 1};
+  if (reading->width <= 0 || m->meta.width <= 0) return p;
+  int used = m->meta.width;
+  if (m->meta.n_widths)
+    resize_choose(reading->width, reading->height, m->meta.height, m->meta.widths, m->meta.n_widths, &used);
+  p.y = (double)reading->height / m->meta.height;
+  p.x = (double)reading->width / used;
+  return p;
+}
+
+static capl_status decode(const capl_model *m, double *const *numbers, int w, const field_place *place,
+                          capl_reading *reading)
+{
+  for (int o = 0; o < m->meta.n_outputs; o++) {
+    const model_field *f = &m->meta.outputs[o];
+    const model_shape *shape = model_shape_of(m, o, w);
+    field_scores scores = {numbers[o], shape->ndim, {0}};
+    memcpy(scores.size, shape->size, sizeof scores.size);
+    capl_output *out = &reading->outputs[o];
+    *out = (capl_output){.name = f->name, .kind = f->kind->name, .text = ""};
+    CAPL_TRY(f->kind->decode(f, &scores, place, &reading->memory, out));
   }
-  if (m->meta.decoding == META_CTC) return check_steps(m, w, ndim, size);
-  m->steps[w] = m->meta.length;
-  for (int d = 1; d < ndim; d++) numbers *= size[d];
-  if (ndim >= 2 && size[0] == 3 && numbers == model_outputs(m, w)) return CAPL_OK;
-  char text[256], shape[128];
-  capl_shape_describe(ndim, size, shape, sizeof shape);
-  describe_output(&m->meta, shape, text, sizeof text);
-  return mismatch(m, text);
+  reading->n_outputs = m->meta.n_outputs;
+  return CAPL_OK;
 }
 
-/* Room for a batch of images and for what the graph says of them. With tens of thousands of symbols that is a hundred
-** thousand numbers for each image: then fewer are computed at once. */
-static capl_status make_room(capl_model *m)
+void model_decode(const capl_model *m, double *const *numbers, int w, capl_reading *reading)
 {
-  enum { NUMBERS = 4 << 20 };
-  int most = 1;
-  for (int w = 0; w < model_widths(m); w++) most = model_outputs(m, w) > most ? model_outputs(m, w) : most;
-  m->batch = NUMBERS / most < 1 ? 1 : NUMBERS / most < MODEL_BATCH ? NUMBERS / most : MODEL_BATCH;
-  m->output = malloc((size_t)m->batch * (size_t)most * sizeof *m->output);
-  m->room = malloc(3 * (size_t)m->meta.width * (size_t)m->meta.height);
-  m->levels = malloc(MODEL_BATCH * model_levels(m));
-  m->decoding = calloc(1, sizeof *m->decoding);
-  return m->output && m->room && m->levels
-      && m->decoding ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory to run %s", m->path);
+  char text[1024];
+  field_place place = place_of(m, w, reading);
+  capl_status status = decode(m, numbers, w, &place, reading);
+  if (status == CAPL_OK) return;
+  snprintf(text, sizeof text, "%s: %.900s", m->path, capl_error_last()->message);
+  model_reading_fail(reading, status, text);
 }
 
-static capl_status prepare(capl_model *m, const capl_model_options *o)
-{
-  CAPL_TRY(check_input(m));
-  for (int w = 0; w < model_widths(m); w++) CAPL_TRY(check_output(m, w));
-  CAPL_TRY(choose_precision(m, o ? o->precision : NULL));
-  if (!o || !o->plain) CAPL_TRY(graph_fold(m->graph));
-  if (model_is_low(m)) CAPL_TRY(graph_lower(m->graph, m->precision.low));
-  return make_room(m);
-}
+/* ---- computing --------------------------------------------------------------------------------- */
 
-static capl_status load(capl_model *m, const char *path, const capl_model_options *o)
-{
-  char *text, member[4096 + 32];
-  m->path = strdup(path);
-  if (!m->path) return CAPL_FAIL(CAPL_ENOMEM, "no memory to open %s", path);
-  CAPL_TRY(capl_device_open(o && o->device ? o->device : "cpu", &m->device));
-  CAPL_TRY(capl_model_load(path, m->device, &m->graph, &text));
-  snprintf(member, sizeof member, "%s/meta.json", path);
-  capl_status status = meta_parse(member, text, &m->meta);
-  free(text);
-  return status == CAPL_OK ? prepare(m, o) : status;
-}
+/* Tensors of a call; x and y in the order of the graph. */
+typedef struct {
+  capl_tensor *x[CAPL_GRAPH_PORTS_MAX], *y[CAPL_GRAPH_PORTS_MAX];
+} call;
 
-capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model)
+static void end_call(call *c)
 {
-  *model = NULL;
-  capl_model *m = calloc(1, sizeof *m);
-  if (!m) return CAPL_FAIL(CAPL_ENOMEM, "no memory to open %s", path);
-  capl_status status = load(m, path, options);
-  if (status == CAPL_OK) *model = m;
-  else capl_model_close(m);
-  return status;
-}
-
-void capl_model_close(capl_model *m)
-{
-  if (!m) return;
-  capl_graph_free(m->graph);
-  if (m->decoding) free(m->decoding->allowed);
-  free(m->decoding);
-  meta_fini(&m->meta);
-  capl_image_fini(&m->scratch);
-  free(m->output);
-  free(m->room);
-  free(m->levels);
-  free(m->path);
-  free(m);
-}
-
-void capl_model_info_get(const capl_model *m, capl_model_info *info)
-{
-  const model_meta *meta = &m->meta;
-  *info = (capl_model_info){.kind = meta->kind, .vocab = meta->vocab, .width = meta->width, .height = meta->height,
-                            .channels = meta->channels, .n_widths = meta->n_widths, .widths = meta->widths,
-                            .length_min = meta->length_min, .length = meta->length, .ctc = meta->decoding == META_CTC,
-                            .charset = capl_vocab_text(meta->vocab),
-                            .precision = m->precision.name};
-}
-
-/* ---- running ----------------------------------------------------------------------------------- */
-
-/* From px of the model's input to those of the image: model_fit stretches it, or keeps its proportions where the model
-** has several widths. */
-static void scale_points(const capl_model *m, capl_reading *reading)
-{
-  double y = (double)reading->height / m->meta.height;
-  double x = m->meta.n_widths ? y : (double)reading->width / m->meta.width;
-  for (int k = 0; reading->width > 0 && k < reading->n_values; k += 2) {
-    reading->values[k] *= x;
-    reading->values[k + 1] *= y;
+  for (int i = 0; i < CAPL_GRAPH_PORTS_MAX; i++) {
+    capl_tensor_unref(c->x[i]);
+    capl_tensor_unref(c->y[i]);
   }
 }
 
-static void decode_keeping_size(const capl_model *m, const double *output, int w, capl_reading *reading)
+static capl_status new_input(const capl_model *m, const graph_input *input, int n, int w, capl_tensor **x)
 {
-  int width = reading->width, height = reading->height;
-  model_decode(m, output, w, reading);
-  reading->width = width;
-  reading->height = height;
-  if (m->meta.kind == CAPL_MODEL_POINTS) scale_points(m, reading);
-}
-
-static capl_status run_graph(const capl_model *m, capl_tensor *x, capl_tensor **y)
-{
-  capl_tensor *there = NULL;
-  if (x->device != m->device) CAPL_TRY(capl_tensor_to(x, m->device, &there));
-  capl_dtype before = capl_autocast_set(m->precision.low);
-  capl_status status = capl_graph_run(m->graph, there ? there : x, y);
-  capl_autocast_set(before);
-  capl_tensor_unref(there);
-  return status;
-}
-
-static capl_status new_input(const capl_model *m, int n, int w, capl_tensor **x)
-{
-  int64_t size[4] = {n, m->meta.channels, m->meta.height, model_width(m, w)};
+  int64_t size[CAPL_MAX_NDIM];
+  memcpy(size, input->size, sizeof size);
+  size[0] = n;
+  if (m->meta.n_widths) size[input->ndim - 1] = model_width(m, w);
   capl_device *device = m->device;
   if (device->backend->arithmetic && !device->backend->host_memory) CAPL_TRY(capl_device_open("ref", &device));
-  return capl_tensor_new(device, CAPL_F32, 4, size, CAPL_AUTO, x);
+  return capl_tensor_new(device, CAPL_F32, input->ndim, size, CAPL_AUTO, x);
 }
 
-static capl_status read_outputs(capl_model *m, capl_tensor *x, double *values)
+/* The samples at[0..n) of a batch, all of width w. */
+typedef struct {
+  const model_batch *batch;
+  const int *at;
+  int n, w;
+} part;
+
+static void fill_image(const capl_model *m, const part *p, float *to)
 {
-  capl_tensor *y;
-  CAPL_TRY(run_graph(m, x, &y));
-  capl_status status = capl_tensor_to_doubles(y, values);
-  capl_tensor_unref(y);
+  size_t n_pixels = (size_t)model_width(m, p->w) * (size_t)m->meta.height, C = (size_t)m->meta.channels;
+  for (int i = 0; i < p->n; i++)
+    capl_convert(&m->meta.conversion, p->batch->levels + (size_t)p->at[i] * p->batch->stride, n_pixels,
+                 m->meta.channels, to + (size_t)i * n_pixels * C);
+}
+
+/* number: among the inputs that are no image. */
+static void fill_values(const capl_model *m, const part *p, int input, int number, float *to)
+{
+  const model_field *f = &m->meta.inputs[input];
+  size_t count = m->inputs[input].numbers;
+  for (int i = 0; i < p->n; i++)
+    f->kind->encode(f, p->batch->values[p->at[i]].values[number], count, to + (size_t)i * count);
+}
+
+static capl_status fill_inputs(const capl_model *m, const part *p, call *c)
+{
+  int number = 0;
+  for (int i = 0; i < m->meta.n_inputs; i++) {
+    capl_tensor *t = NULL, **x = &c->x[m->in_port[i]];
+    CAPL_TRY(new_input(m, &m->graph->inputs[m->in_port[i]], p->n, p->w, &t));
+    *x = t;
+    if (m->meta.inputs[i].kind) fill_values(m, p, i, number++, capl_tensor_data(t));
+    else fill_image(m, p, capl_tensor_data(t));
+    if (t->device == m->device) continue;
+    CAPL_TRY(capl_tensor_to(t, m->device, x));
+    capl_tensor_unref(t);
+  }
+  return CAPL_OK;
+}
+
+static capl_status run_graph(const capl_model *m, call *c)
+{
+  capl_named_tensor list[CAPL_GRAPH_PORTS_MAX];
+  int n = m->meta.n_inputs;
+  for (int i = 0; i < n; i++) list[i] = (capl_named_tensor){(char *)capl_graph_input_name(m->graph, i), c->x[i]};
+  capl_dtype before = capl_autocast_set(m->precision.low);
+  capl_status status = capl_graph_run_named(m->graph, list, n, c->y);
+  capl_autocast_set(before);
   return status;
 }
 
-/* The images of one width: at[0..n) are their numbers. */
-static capl_status read_width(capl_model *m, const uint8_t *levels, size_t stride, int w, const int *at, int n,
-                              capl_reading *readings, double *output)
+static capl_status compute(const capl_model *m, const part *p, double *const *outputs)
 {
-  size_t n_pixels = (size_t)model_width(m, w) * (size_t)m->meta.height, values = n_pixels * (size_t)m->meta.channels;
-  capl_tensor *x;
-  CAPL_TRY(new_input(m, n, w, &x));
-  float *row = capl_tensor_data(x);
-  for (int i = 0; i < n; i++)
-    capl_convert(&m->meta.conversion, levels + (size_t)at[i] * stride, n_pixels, m->meta.channels,
-                 row + (size_t)i * values);
-  double *out = output ? output : m->output;
-  capl_status status = read_outputs(m, x, out);
-  capl_tensor_unref(x);
-  for (int i = 0; status == CAPL_OK && i < n; i++)
-    if (readings[at[i]].status == CAPL_OK)
-      decode_keeping_size(m, out + (size_t)i * (size_t)model_outputs(m, w), w, &readings[at[i]]);
+  call c = {{NULL}, {NULL}};
+  capl_status status = fill_inputs(m, p, &c);
+  if (status == CAPL_OK) status = run_graph(m, &c);
+  for (int o = 0; status == CAPL_OK && o < m->meta.n_outputs; o++)
+    status = capl_tensor_to_doubles(c.y[m->out_port[o]], outputs[o]);
+  end_call(&c);
   return status;
 }
 
-capl_status model_read_levels(capl_model *m, const uint8_t *levels, size_t stride, const int *w, int n,
-                              capl_reading *readings, double *output)
+static capl_status read_part(capl_model *m, const part *p, capl_reading *readings, double *const *outputs)
 {
-  for (int wanted = 0; wanted < model_widths(m); wanted++) {
+  CAPL_TRY(compute(m, p, outputs));
+  for (int i = 0; i < p->n; i++) {
+    double *numbers[CAPL_GRAPH_PORTS_MAX] = {NULL};
+    for (int o = 0; o < m->meta.n_outputs; o++)
+      numbers[o] = outputs[o] + (size_t)i * model_shape_of(m, o, p->w)->count;
+    if (readings[p->at[i]].status == CAPL_OK) model_decode(m, numbers, p->w, &readings[p->at[i]]);
+  }
+  return CAPL_OK;
+}
+
+capl_status model_read_batch(capl_model *m, const model_batch *batch, capl_reading *readings,
+                             double *const *outputs)
+{
+  for (int w = 0; w < model_widths(m); w++) {
     int at[MODEL_BATCH], count = 0;
-    for (int i = 0; i < n; i++)
-      if (w[i] == wanted) at[count++] = i;
+    for (int i = 0; i < batch->n; i++)
+      if (batch->w[i] == w) at[count++] = i;
     for (int first = 0; first < count; first += m->batch) {
-      int some = count - first < m->batch ? count - first : m->batch;
-      double *out = output ? output + (size_t)first * (size_t)model_outputs(m, wanted) : NULL;
-      CAPL_TRY(read_width(m, levels, stride, wanted, at + first, some, readings, out));
+      part p = {batch, at + first, count - first < m->batch ? count - first : m->batch, w};
+      double *to[CAPL_GRAPH_PORTS_MAX] = {NULL};
+      for (int o = 0; o < m->meta.n_outputs; o++)
+        to[o] = outputs ? outputs[o] + (size_t)first * model_shape_of(m, o, w)->count : m->numbers[o];
+      CAPL_TRY(read_part(m, &p, readings, to));
     }
   }
   return CAPL_OK;
 }
 
-/* ---- images ------------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------------------- */
 
-void model_reading_fail(capl_reading *reading, capl_status status, const char *message)
+static capl_status find_pixels(capl_model *m, const capl_model_sample *s, capl_model_sample *out)
 {
-  *reading = (capl_reading){.status = status};
-  snprintf(reading->error, sizeof reading->error, "%s", message);
-}
-
-static capl_status read_pixels(capl_model *m, const capl_model_image *image, uint8_t *levels, int *w)
-{
-  const char *path = image->path;
-  if (path) CAPL_TRY(capl_image_read(path, m->meta.channels, &m->scratch));
-  capl_model_image given = *image;
-  if (path)
-    given = (capl_model_image){NULL, m->scratch.pixels, m->scratch.width, m->scratch.height, m->scratch.channels};
-  if (!given.pixels || given.width < 1 || given.height < 1 || (given.channels != 1 && given.channels != 3))
-    return CAPL_FAIL(CAPL_EVALUE, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is %d "
-                                  "x %d px of %d channels",
-                     given.width, given.height, given.channels);
-  capl_status status = model_fit(&m->meta, given.pixels, given.width, given.height, given.channels, m->room, levels, w);
-  if (status == CAPL_OK || !path) return status;
-  capl_error e = *capl_error_last();
-  return CAPL_FAIL(e.code, "%s: %s", path, e.message);
-}
-
-static void image_size(const capl_model *m, const capl_model_image *image, capl_reading *reading)
-{
-  reading->width = image->path ? m->scratch.width : image->width;
-  reading->height = image->path ? m->scratch.height : image->height;
-}
-
-capl_status model_run_batch(capl_model *m, const capl_model_image *images, int n, capl_reading *readings,
-                            double *output)
-{
-  size_t stride = model_levels(m);
-  int w[MODEL_BATCH] = {0};
-  for (int i = 0; i < n; i++) {
-    readings[i] = (capl_reading){.status = CAPL_OK};
-    if (read_pixels(m, &images[i], m->levels + (size_t)i * stride, &w[i]) == CAPL_OK) {
-      image_size(m, &images[i], &readings[i]);
-      continue;
-    }
-    model_reading_fail(&readings[i], capl_error_last()->code, capl_error_last()->message);
-    memset(m->levels + (size_t)i * stride, 0, stride);
+  capl_image *image = &m->scratch;
+  int C = m->meta.channels;
+  *out = *s;
+  if (s->path) CAPL_TRY(capl_image_read(s->path, C, image));
+  else if (s->file) CAPL_TRY(capl_image_decode(s->file, s->file_bytes, "the image in memory", C, image));
+  if (s->path || s->file) {
+    out->pixels = image->pixels;
+    out->width = image->width, out->height = image->height, out->channels = image->channels;
   }
-  return model_read_levels(m, m->levels, stride, w, n, readings, output);
+  if (out->pixels && out->width >= 1 && out->height >= 1 && (out->channels == 1 || out->channels == 3)) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is %d x %d "
+                                "px of %d channels",
+                   out->width, out->height, out->channels);
 }
 
-capl_status capl_model_run(capl_model *m, const capl_model_image *images, int n, capl_reading *readings)
+static capl_status read_image(capl_model *m, const capl_model_sample *s, uint8_t *levels, int *w, capl_reading *r)
+{
+  capl_model_sample found;
+  CAPL_TRY(find_pixels(m, s, &found));
+  capl_status status = model_fit(&m->meta, found.pixels, found.width, found.height, found.channels, m->room, levels, w);
+  r->width = found.width, r->height = found.height;
+  if (status == CAPL_OK || !s->path) return status;
+  capl_error e = *capl_error_last();
+  return CAPL_FAIL(e.code, "%s: %s", s->path, e.message);
+}
+
+/* The inputs beside the image are there. */
+static capl_status check_values(const capl_model *m, const capl_model_sample *samples, int n)
+{
+  int wanted = m->meta.n_inputs - (m->meta.width > 0);
+  for (int i = 0; wanted > 0 && i < n; i++)
+    for (int k = 0; k < wanted; k++)
+      if (!samples[i].values || !samples[i].values[k])
+        return CAPL_FAIL(CAPL_EVALUE, "%s takes %d inputs beside images; sample %d has no values for them", m->path,
+                         wanted, i + 1);
+  return CAPL_OK;
+}
+
+capl_status model_run_batch(capl_model *m, const capl_model_sample *samples, int n, capl_reading *readings,
+                            double *const *outputs)
+{
+  bool images = m->meta.width > 0;
+  model_batch batch = {.n = n, .levels = images ? m->levels : NULL, .stride = model_levels(m), .values = samples};
+  CAPL_TRY(check_values(m, samples, n));
+  for (int i = 0; i < n; i++) {
+    uint8_t *levels = m->levels + (size_t)i * batch.stride;
+    readings[i] = (capl_reading){.status = CAPL_OK};
+    if (!images || read_image(m, &samples[i], levels, &batch.w[i], &readings[i]) == CAPL_OK) continue;
+    model_reading_fail(&readings[i], capl_error_last()->code, capl_error_last()->message);
+    memset(levels, 0, batch.stride);
+  }
+  capl_status status = model_read_batch(m, &batch, readings, outputs);
+  if (status != CAPL_OK) capl_readings_free(readings, n);
+  return status;
+}
+
+capl_status capl_model_run(capl_model *m, const capl_model_sample *samples, int n, capl_reading *readings)
 {
   for (int from = 0; from < n; from += MODEL_BATCH) {
     int rest = n - from < MODEL_BATCH ? n - from : MODEL_BATCH;
-    CAPL_TRY(model_run_batch(m, images + from, rest, readings + from, NULL));
+    capl_status status = model_run_batch(m, samples + from, rest, readings + from, NULL);
+    if (status == CAPL_OK) continue;
+    capl_readings_free(readings, from);
+    return status;
   }
   return CAPL_OK;
 }
@@ -378,7 +265,8 @@ static capl_status check_size(const model_meta *meta, int width, int height, int
   char widths[256];
   return CAPL_FAIL(CAPL_ESHAPE,
                    "the images are %d x %d px of %d channels, the meta data of the model %s x %d px of %d", width,
-                   height, channels, describe_widths(meta->widths, meta->n_widths, meta->width, widths, sizeof widths),
+                   height, channels, model_describe_widths(meta->widths, meta->n_widths, meta->width, widths,
+                                                           sizeof widths),
                    meta->height, meta->channels);
 }
 

@@ -1,4 +1,4 @@
-/* field.h -- what a sample carries and a model gives: texts over a charset, masks, points, boxes, numbers.
+/* field.h -- what a sample carries and a model gives: texts over a charset, classes, masks, points, boxes, numbers.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_FIELD_H
@@ -98,6 +98,59 @@ typedef struct {
 /* Numbers, or bytes of a mask, that one sample's field has. */
 CAPL_API size_t capl_field_count(const capl_field *field);
 CAPL_API size_t capl_field_bytes(const capl_field *field);
+
+/* ---- outputs: what a model gives for one sample -------------------------------------------------------- */
+
+enum {
+  CAPL_READING_MAX = 256, /* characters of a text; what a model reads beyond them is cut */
+  CAPL_TOP_MAX = 16,      /* classes of kind class that are listed */
+};
+
+typedef struct {
+  int32_t id;
+  const char *name;  /* borrowed from the model */
+  float probability; /* its softmax value, of kind classes its sigmoid; 0..1 */
+} capl_class_score;
+
+/* What one output of a model says. Each kind fills some of it; the rest is 0. Everything is borrowed: name and kind
+** from the model, the rest from the reading that it belongs to.
+**   text     text, confidence, length, sure
+**   class    text = its name, confidence, top = the most probable ones, best first
+**   classes  text = their names with ", " between, confidence = that it is exactly these, top = these, best first
+**   mask     levels u8 (height,width): the class of each pixel, in the size of the image that was given; values: the
+**            share of the image that each class has
+**   points   values: rows of 3: x, y in px of the image that was given, and how sure it is that the point is visible,
+**            0..1 (1 where the model does not say)
+**   boxes    values: rows of 6: left, top, right, bottom in px of the image that was given, class, confidence; best
+**            first
+**   numbers  values: one each, in their units
+**   series   values: rows of the numbers of one step, in their units
+**   image    levels u8 (height,width,channels), in the size that the model gives */
+typedef struct {
+  const char *name; /* "" where a model's only output has none */
+  const char *kind;
+  const char *text; /* UTF-8; never NULL */
+  double confidence; /* 0..1; of a text: product over the places of the greatest softmax value, for CTC of the text over
+                     ** all its paths */
+  int length;        /* characters of the text */
+  const float *sure; /* of each character: its softmax value, for CTC the greatest of its time steps */
+  int n_top;
+  const capl_class_score *top;
+  int n_values, per_row; /* per_row: values of a row */
+  const double *values;
+  int width, height, channels;
+  const uint8_t *levels;
+} capl_output;
+
+/* Names of the kinds, in their order; NULL behind the last. */
+CAPL_API const char *capl_field_kind_name(int k);
+
+/* How texts are read from scores. All zero: no beam, all characters, any length. */
+typedef struct {
+  int beam;                    /* CTC: texts that a beam search goes on with at each step; 0 = the most probable path */
+  const char *characters;      /* only these, of the charset; may hold ranges; NULL = all */
+  int length_min, length_max;  /* characters of a text; 0 = any */
+} capl_text_decoding;
 
 #ifdef __cplusplus
 }

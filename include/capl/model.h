@@ -1,4 +1,5 @@
-/* model.h -- a trained model: images in, texts, classes, numbers or points out, without the recipe that trained it.
+/* model.h -- a trained model: images in, texts, classes, masks, points, numbers out, without the recipe that trained
+** it.
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
@@ -17,6 +18,7 @@
 
 #include "capl/data.h"
 #include "capl/error.h"
+#include "capl/field.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,89 +33,70 @@ typedef struct {
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another
-** version, or one that gives something else, with the file's name; EVALUE: unknown precision; EUNSUPPORTED:
+** version, or one that does not describe what it gives, with the file's name; EVALUE: unknown precision; EUNSUPPORTED:
 ** one that the device does not offer; ENOMEM. */
 CAPL_API capl_status capl_model_open(const char *path, const capl_model_options *options, capl_model **model);
 CAPL_API void capl_model_close(capl_model *model); /* NULL is fine */
 
-/* What a model gives for an image. */
-typedef enum {
-  CAPL_MODEL_TEXT,  /* a text */
-  CAPL_MODEL_CLASS, /* one of its classes */
-  CAPL_MODEL_NUMBERS, /* D numbers, in their units */
-  CAPL_MODEL_POINTS,  /* P points of the image: x, y in px */
-} capl_model_kind;
-
+/* An input or output. */
 typedef struct {
-  capl_model_kind kind;
-  int width, height, channels; /* px that images are resized to; 1 gray, 3 RGB */
+  const char *name;        /* "" = an only one without */
+  const char *kind;        /* of outputs as in field.h; of inputs "image", "numbers" or "series" */
+  const capl_vocab *vocab; /* the characters, or the names of classes, points or numbers; NULL = it has none */
+  size_t numbers;          /* that a sample has; of several widths at the greatest */
+} capl_model_field;
+
+enum { CAPL_MODEL_FIELDS_MAX = 16 /* inputs, and outputs */ };
+
+/* All borrowed from the model. */
+typedef struct {
+  int width, height, channels; /* px that images are resized to, 1 gray or 3 RGB; 0: the model sees no image */
   int n_widths;                /* 0: all are stretched to width; else the widths that there are */
-  const int *widths;           /* ascending, the last is width; borrowed from the model */
-  int length_min, length;      /* characters of a text; 1 for a class */
-  bool ctc;                    /* texts of any length, read from time steps; else a character at each of `length`
-                               ** places */
-  const capl_vocab *vocab;     /* the characters, or the names of classes, numbers or points; borrowed from the model */
-  const char *charset;         /* the characters, in the order of their ids; "" for classes; borrowed likewise */
+  const int *widths;           /* ascending, the last is width */
+  int n_inputs, n_outputs;
+  const capl_model_field *inputs, *outputs; /* in the order of the file */
   const char *precision;       /* what it computes in: "fp32", "bf16" or "fp16" */
+  const char *meta;            /* the text of meta.json, which says all there is */
 } capl_model_info;
 CAPL_API void capl_model_info_get(const capl_model *model, capl_model_info *info);
 
-/* How texts are read from what the graph says, from the next image on. */
-typedef struct {
-  int beam;                    /* CTC: texts that a beam search goes on with at each step; 0 = the most probable path */
-  const char *characters;      /* only these, of the charset; may hold ranges; NULL = all */
-  int length_min, length_max;  /* characters of a text; 0 = any */
-} capl_model_decoding;
-/* NULL = as at the beginning: no beam, all characters, any length. EVALUE: a model that gives no texts, a beam or
-** lengths without CTC, characters
-** that the charset does not have, lengths that contradict each other or that no width has the time steps for;
-** ENOMEM. */
-CAPL_API capl_status capl_model_decoding_set(capl_model *model, const capl_model_decoding *decoding);
+/* How its texts are read from the next image on. NULL = as at the beginning: no beam, all characters, any length.
+** EVALUE: a model that gives no texts, a beam or lengths without CTC, characters that the charset does not have,
+** lengths that contradict each other or that no width has the time steps for; ENOMEM. */
+CAPL_API capl_status capl_model_decoding_set(capl_model *model, const capl_text_decoding *decoding);
 
-/* One image: a PNG file, or its levels in memory. */
+/* One sample. Its image is a PNG or JPEG file, the bytes of one, or levels in memory. */
 typedef struct {
   const char *path;            /* NULL: */
+  const void *file;            /* bytes of a PNG or JPEG file; NULL: */
+  size_t file_bytes;
   const uint8_t *pixels;       /* (H,W,C) u8 */
   int width, height, channels; /* of pixels; channels 1 or 3 */
-} capl_model_image;
+  const float *const *values;  /* the inputs that are no image, in the order of capl_model_info: as many numbers as each
+                               ** has, in their units; NULL where there are none */
+} capl_model_sample;
 
-enum {
-  CAPL_READING_MAX = 256, /* characters; what a model reads beyond them is cut */
-  CAPL_TOP_MAX = 16,      /* classes of a reading */
-  CAPL_VALUES_MAX = 64,   /* numbers of a reading, coordinates of points */
-};
-
+/* What a model says of a sample. */
 typedef struct {
-  int32_t id;
-  const char *name;  /* borrowed from the model */
-  float probability; /* its softmax value, 0..1 */
-} capl_class_score;
-
-/* What was read off an image. */
-typedef struct {
-  char text[4 * CAPL_READING_MAX + 1]; /* UTF-8; the name of a class; "" if the image is bad */
-  int length;                    /* characters of a text; 1 for a class */
-  double confidence;             /* 0..1: product over the places of the greatest softmax value; for CTC of the text,
-                                 ** over all its paths */
-  int n_top;                     /* of classes: the most probable ones, best first */
-  capl_class_score top[CAPL_TOP_MAX];
-  int n_values;                  /* of numbers: D; of points: 2 P, x and y of each, px of the image that was given */
-  double values[CAPL_VALUES_MAX];
-  float sure[CAPL_READING_MAX];  /* of each character: its softmax value, for CTC the greatest of its time steps */
-  int width, height;             /* px the image had */
-  capl_status status;            /* CAPL_OK, or why this image could not be read */
-  char error[1024];              /* "" or the same in words, the path first */
+  int n_outputs;
+  capl_output outputs[CAPL_MODEL_FIELDS_MAX]; /* in the order of capl_model_info; field.h says what each kind fills */
+  int width, height;           /* px the image had */
+  capl_status status;          /* CAPL_OK, or why this sample could not be read; n_outputs is 0 then */
+  char error[1024];            /* "" or the same in words, the path first */
+  struct base_room *memory;    /* of what outputs point to */
 } capl_reading;
 
-/* Reads n images, in batches. readings: n entries, in the same order. A bad image has its status set and does not
-** stop the others; the call fails only when nothing can be read (ENOMEM, …). */
-CAPL_API capl_status capl_model_run(capl_model *model, const capl_model_image *images, int n, capl_reading *readings);
+/* Reads n samples, in batches. readings: n entries, in the same order; caller frees them with capl_readings_free before
+** the model is closed. A bad sample has its status set and does not stop the others; the call fails only when nothing
+** can be read (ENOMEM, …), and nothing is to be freed then. */
+CAPL_API capl_status capl_model_run(capl_model *model, const capl_model_sample *samples, int n, capl_reading *readings);
+CAPL_API void capl_readings_free(capl_reading *readings, int n);
 
 /* Many files: `workers` threads decode and resize while earlier images are computed. */
 typedef struct capl_model_files capl_model_files;
 
-/* paths: n PNG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must outlive
-** it. */
+/* paths: n PNG or JPEG files, copied. workers: threads; 0 = the calling one, -1 = one per processor. The model must
+** outlive it. EUNSUPPORTED: a model with inputs beside the image. */
 CAPL_API capl_status capl_model_files_begin(capl_model *model, const char *const *paths, uint32_t n, int workers,
                                             capl_model_files **files);
 /* Likewise the files of a source of files, which is kept; its labels and its size are not looked at. ESTATE: it has
@@ -129,7 +112,7 @@ typedef struct {
   int n;             /* golden pairs */
   double difference; /* greatest |output now - output then| */
   double largest;    /* greatest |output then| */
-  int same_texts;    /* of n */
+  int same_texts;    /* of n: those whose texts and classes are the same in all outputs */
   double tolerance;  /* of difference: 1e-3 of largest in fp32, 5e-2 in bf16, at least 1e-4 */
   bool ok;           /* difference within tolerance; in fp32 also same_texts == n */
 } capl_model_verdict;

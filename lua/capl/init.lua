@@ -139,14 +139,19 @@ capl.ops = core.ops
 
 --- capl.model(model, {output = "text", charset = "0-9A-Z", length = 4}): registers the model to train. Its output
 -- (N,T,K) has a character of the charset at each of T places; with decoding = "ctc" T time steps for a text of any
--- length, K being the charset and a blank behind it. output = "class": (N,K), a score of each class; "points": (N,P,2),
--- x and y in px of the points called names; "numbers": (N,D), which times std plus mean are the numbers called names.
+-- length, K being the charset and a blank behind it. "class": (N,K), a score of each class; "classes": (N,K), a logit
+-- of each, of which an image has those whose sigmoid is at least threshold (0.5); "mask": (N,K,H,W), or (N,1,H,W) of
+-- two classes; "points": (N,P,2), x and y in px of the points called names, or (N,P,3) with the logit of being visible,
+-- or with decoding = "heatmap" (N,P,H,W); "boxes": (N,B,4+K); "numbers": (N,D), which times std plus mean are the
+-- numbers called names; "series": (N,T,D), steps = T; "image": (N,C,H,W). A model that returns a table of named tensors
+-- has outputs = {gap = {kind = "points", names = {"gap"}}, …} with the same options each.
 -- opts inputs = list of the names of a batch's fields that the model is called with: one as it is, several as a table
 --      by name; or function(batch) -> what it is called with; without it batch.image, else batch.input
 -- errs value: unknown option, output or decoding, CTC without a charset, points without names
+-- eg capl.model(net, {outputs = {gap = {kind = "points", names = {"gap"}}, angle = {kind = "numbers", names = {"a"}}}})
 function capl.model(model, opts)
   if not require("module_class").is_module(model) then check.arg(1, "model", "module", model) end
-  require("meter.ctc").check_options(opts or {})
+  require("fields").check(opts or {})
   require("forward").check_inputs((opts or {}).inputs)
   observer:set_model(model, opts or {})
   return model

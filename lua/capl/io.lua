@@ -3,6 +3,7 @@
 local core = ...
 
 local check = require "check"
+local fields = require "fields"
 local forward = require "forward"
 
 local io = {}
@@ -173,6 +174,27 @@ function io.load_model(path, device)
     forward = function(x) return core.graph_run(graph, x) end,
     meta = core.json_decode(meta),
   }
+end
+
+local Model = {}
+Model.__index = Model
+
+--- What the model says of images, as capl predict has it.
+-- in   images: u8 (N,C,H,W) of any size, at most 64; nil for a model that takes none; values: {name = f32 (N,…)} of its
+--      other inputs, in their units
+-- out  list of {outputs = list in the order of self.outputs, width, height, error = why this one could not be read}; an
+--      output has what its kind has: text, confidence, sure, top = {{class, name, probability}, …}, values, levels
+function Model:read(images, values) return self.box:read(images, values) end
+
+--- Opens a model folder to read samples with it; prepared and decoded as its file says.
+-- in   path; opts device = "cpu", precision = "auto" | "fp32" | "bf16" | "fp16"
+-- out  {read = function(self, images), outputs = list of {name, kind, and the keys of meta.json}, info}
+-- errs io: no such folder; format: damaged, or a model that does not describe what it gives
+function io.open_model(path, opts)
+  local o = check.options("io.open_model", {{"device", "string"}, {"precision", "string"}}, opts)
+  local box = core.model_open(path, {device = o.device, precision = o.precision})
+  local info = box:info()
+  return setmetatable({box = box, info = info, outputs = fields.outputs_of(core.json_decode(info.meta))}, Model)
 end
 
 --- Writes {name = tensor} as a safetensors file.

@@ -38,6 +38,26 @@ def trains():
     check(evaluation["kind"] == "segmentation" and evaluation["accuracy"] > 0.45, "it has learned something", str(evaluation)[:500])
     names = [c["name"] for c in evaluation["classes"]]
     check("hair" in names, "classes have their names", str(names))
+    is_used(folder + "/best.capl")
+
+
+def is_used(model):
+    status, out, err = capl("verify", model)
+    check(status == 0, "verify", out + err)
+    status, out, err = capl("predict", model, "set/07.png", "--json", "--out=said", "--overlay=over")
+    check(status == 0 and json.loads(out)["mask"]["hair"] >= 0 and os.path.isfile("over/07.png"), "predict", out + err)
+    for name in os.listdir("set"):
+        if not name.endswith("_mask.png"):
+            shutil.copy("set/" + name, "said/" + name)
+    status, out, err = capl("predict", model, *[f"said/{i:02d}.png" for i in range(24)], "--out=masks")
+    for name in os.listdir("masks"):
+        shutil.copy("masks/" + name, "said/" + name.replace(".png", "_mask.png"))
+    status, out, err = capl("eval", model, "--data=said", "--json")
+    check(status == 0, "eval of its own masks", out + err)
+    same = json.loads(out)
+    check(status == 0 and same["n"] == 24 and same["accuracy"] > 0.9, "its own masks are read as it says them", out + err)
+    status, out, err = capl("eval", model, "--data=set", "--json")
+    check(status == 0 and 0.3 < json.loads(out)["accuracy"] < same["accuracy"], "eval", out + err)
 
 
 def refusals():

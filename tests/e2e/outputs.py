@@ -1,4 +1,4 @@
-"""Models that give points and numbers: trained, saved, verified, used by predict; what capl.model says of wrong options.
+"""Models that give points, numbers and several things, of images and series: trained, saved, verified, used by predict; what capl.model says of wrong options.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -62,8 +62,16 @@ def points():
     for words, expected in {("--top=2",): "this one gives points", ("--chars=a",): "gives points"}.items():
         status, out, err = capl("predict", model, images[0], *words)
         check(status == 1 and expected in err, f"refuses {words}", out + err)
-    status, out, err = capl("eval", model, "--data=" + os.path.dirname(images[0]))
-    check(status == 1 and "capl eval reads texts and classes; this model gives points" in err, "eval says what it reads", out + err)
+    status, out, err = capl("generate", "--preset=slider", "--n=12", "--seed=2", "--out=sliders")
+    check(status == 0, "generate", out + err)
+    status, out, err = capl("eval", model, "--data=sliders/labels.jsonl", "--json")
+    check(status == 0 and json.loads(out)["gap_mae"] > 0 and json.loads(out)["n"] == 12, "eval of a list", out + err)
+    status, out, err = capl("eval", model, "--data=sliders/labels.jsonl", "--points=nose")
+    check(status == 1 and "nose" in err and "labels.jsonl" in err, "a column that is not there", out + err)
+    status, out, err = capl("predict", model, "sliders/00.png", "--overlay=drawn")
+    check(status == 0 and os.path.isfile("drawn/00.png"), "an overlay", out + err)
+    status, out, err = capl("predict", model, "sliders/00.png", "--out=drawn")
+    check(status == 1 and "--out is for models that give masks or images; this one gives points" in err, "no pictures", err)
 
 
 def numbers():
@@ -74,14 +82,99 @@ def numbers():
     check(status == 0 and 50 < json.loads(out)["numbers"]["angle"] < 150, "its numbers are in their unit", out + err)
     status, out, err = capl("verify", "runs/numbers/best.capl")
     check(status == 0, "verify", out + err)
+    status, out, err = capl("eval", "runs/numbers/best.capl", "--data=sliders/labels.jsonl", "--json")
+    check(status == 0 and json.loads(out)["n"] == 12, "eval of a list", out + err)
+
+
+SEVERAL = """--- capl: 1
+local source = data.slider{count = 8, fixed = true, seed = 3, width = 240, height = 128}
+local loader = data.loader{source = source, batch = 8, role = "train"}
+local Net = nn.class("Net")
+function Net:init()
+  self.body, self.heat, self.mask = nn.Conv2d(3, 8, 3, {stride = 4, padding = 1}), nn.Conv2d(8, 2, 1), nn.Conv2d(8, 3, 1)
+  self.numbers = nn.Linear(8, 2)
+end
+function Net:forward(x)
+  local f = self.body(x):relu()
+  local two = self.numbers(f:mean({3, 4}))
+  return {heat = self.heat(f), mask = self.mask(f), numbers = two, set = two, picture = f:narrow(2, 1, 3)}
+end
+local model = Net()
+capl.model(model, {outputs = {
+  heat = {kind = "points", names = {"a", "b"}, decoding = "heatmap"}, mask = {kind = "mask", names = {"bg", "x", "y"}},
+  numbers = {kind = "numbers", names = {"u", "v"}, mean = {1, 2}, std = {2, 3}},
+  set = {kind = "classes", names = {"red", "blue"}}, picture = {kind = "image", channels = 3},
+}})
+for batch in loader:epoch(1) do model(batch.image) end
+capl.save_model(capl.run_folder() .. "/m.capl", model)
+"""
+
+
+def several():
+    status, out, err = run("several", SEVERAL)
+    check(status == 0, "a model of several outputs is saved", out + err)
+    model = "runs/several/m.capl"
+    status, out, err = capl("verify", model)
+    check(status == 0 and "8 of 8 sets of classes the same: ok" in out, "verify", out + err)
+    status, out, err = capl("info", model)
+    check(status == 0 and "mask: a mask of 3 classes: bg, x, y" in out and "picture: an RGB image" in out, "info", out + err)
+    status, out, err = capl("predict", model, "sliders", "--json", "--out=said", "--overlay=over")
+    one = json.loads(out.splitlines()[0])
+    check(status == 0 and set(one) == {"heat", "mask", "numbers", "set", "picture", "path"}, "predict", out + err)
+    check(abs(sum(one["mask"]["mask"].values()) - 1) < 1e-6 and set(one["numbers"]["numbers"]) == {"u", "v"}, "by name", out)
+    check(len(os.listdir("said")) == 24 and len(os.listdir("over")) == 12, "pictures", str(os.listdir("said")))
+    status, out, err = capl("eval", model, "--data=sliders/labels.jsonl", "--output=nose")
+    check(status == 1 and "no output 'nose'; it has heat, mask, numbers, picture, set" in err, "no such output", err)
+
+
+SERIES = """--- capl: 1
+local p = capl.params {steps = 6}
+local set = data.series(data.pm25{days = 120, seed = 1}, {target = "pm25", features = {"t2m", "blh"}, window = 5})
+local function loader(role) return data.loader{source = set[role], role = role, batch = 8, workers = 0} end
+local Net = nn.class("Net")
+function Net:init() self.head = nn.Linear(10, 1) end
+function Net:forward(x) return self.head(x:reshape(-1, 10)) end
+local model = Net()
+capl.model(model, {output = "numbers"})
+train.fit{model = model, optimizer = optim.AdamW(model:parameters(), {lr = 1e-2}), steps = p.steps, train = loader("train"),
+  val = loader("val"), loss = function(output, batch) return nn.mse(output, batch.value) end,
+  meter = function(val) return train.RegressionMeter{loader = val, series = set} end}
+"""
+
+
+def series():
+    status, out, err = run("series", SERIES)
+    check(status == 0 and "predict runs/series/best.capl FILE.csv" in out, "a model of series is trained", out + err)
+    model = "runs/series/best.capl"
+    status, out, err = capl("info", model)
+    check(status == 0 and "input: 5 steps of t2m, blh" in out and "reads      pm25" in out, "info", out + err)
+    status, out, err = capl("verify", model)
+    check(status == 0, "verify", out + err)
+    with open("rows.csv", "w", encoding="utf-8") as file:
+        file.write("date,blh,t2m\n" + "".join(f"2020-01-{d:02d},{d},{20 - d}\n" for d in range(1, 8)))
+    status, out, err = capl("predict", model, "rows.csv")
+    rows = [line.split("\t") for line in out.splitlines()]
+    check(status == 0 and [r[0] for r in rows] == ["2020-01-05", "2020-01-06", "2020-01-07"], "predict", out + err)
+    status, out, err = capl("predict", model, "rows.csv", "--json")
+    check(status == 0 and f"{json.loads(out.splitlines()[2])['numbers']['pm25']:.6g}" == rows[2][1], "as JSON", out + err)
+    for name, text, expected in (
+            ("gone", "date,blh\n2020-01-01,1\n", "gone.csv has no column 't2m', which the model takes"),
+            ("word", "date,blh,t2m\n2020-01-01,1,warm\n", "word.csv:2: 'warm' in column t2m is no number"),
+            ("few", "date,blh,t2m\n2020-01-01,1,2\n", "few.csv has 1 rows; the model takes 5 at a time"),
+            ("back", "date,blh,t2m\n" + "".join(f"2020-01-0{d},1,2\n" for d in (1, 2, 3, 5, 4)),
+             "back.csv:6: date 2020-01-04 is not after 2020-01-05")):
+        with open(name + ".csv", "w", encoding="utf-8") as file:
+            file.write(text)
+        status, out, err = capl("predict", model, name + ".csv")
+        check(status == 1 and expected in err, f"refuses {name}", out + err)
 
 
 def refusals():
     for options, expected in {
-            'output = "points"': 'output = "points" needs the names of 1 to 32 points',
+            'output = "points"': 'output = "points" needs the names of 1 to 64 points',
             'output = "numbers", names = {"a"}, std = {0}': "std is a list of 1 numbers above 0, one for each name",
             'output = "numbers", names = {"a"}, mean = {1, 2}': "mean is a list of 1 numbers, one for each name",
-            'output = "maks"': "unknown output 'maks'; known: text, class, points, numbers"}.items():
+            'output = "maks"': "unknown output 'maks'; did you mean 'mask'?"}.items():
         status, out, err = run("wrong", "--- capl: 1\ncapl.model(nn.Linear(2, 2), {" + options + "})\n")
         check(status == 1 and expected in err and "wrong.lua:2:" in err, f"refuses {options}", out + err)
 
@@ -89,6 +182,8 @@ def refusals():
 def main():
     points()
     numbers()
+    several()
+    series()
     refusals()
 
 

@@ -284,8 +284,8 @@ static void golden_pairs_of_every_output_are_verified(void **state)
   assert_true(!v.ok && v.difference > 0.09);
 }
 
-/* One who reads images for texts has no place for more. */
-static void several_inputs_or_outputs_are_no_text_model(void **state)
+/* One who reads meta.json must know of all of them. */
+static void ports_that_meta_json_does_not_describe_are_refused(void **state)
 {
   (void)state;
   char path[96];
@@ -294,7 +294,7 @@ static void several_inputs_or_outputs_are_no_text_model(void **state)
   save_golden(path, "{\"output\": \"text\", \"charset\": \"ab\", \"length\": 2, \"width\": 4, \"height\": 2, "
               "\"channels\": 1, \"normalize\": \"unit\", \"resize\": \"bicubic\", \"decoding\": \"argmax\"}", 0);
   assert_int_equal(capl_model_open(path, &(capl_model_options){.device = "ref"}, &model), CAPL_EFORMAT);
-  assert_non_null(strstr(capl_error_last()->message, "the graph has several inputs or outputs"));
+  assert_non_null(strstr(capl_error_last()->message, "inputs, meta.json describes 1"));
 }
 
 int main(void)
@@ -307,7 +307,7 @@ int main(void)
     cmocka_unit_test(traces_of_other_outputs_do_not_merge),
     cmocka_unit_test(wrong_inputs_are_refused_by_name),
     cmocka_unit_test(golden_pairs_of_every_output_are_verified),
-    cmocka_unit_test(several_inputs_or_outputs_are_no_text_model),
+    cmocka_unit_test(ports_that_meta_json_does_not_describe_are_refused),
     cmocka_unit_test(every_output_has_a_shape_and_folding_keeps_it),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

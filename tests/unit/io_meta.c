@@ -25,9 +25,8 @@ static void every_value_arrives(void **state)
   assert_int_equal(m.width, 160);
   assert_int_equal(m.height, 60);
   assert_int_equal(m.channels, 3);
-  assert_int_equal(m.length, 4);
-  assert_int_equal(m.classes, 4);
-  assert_string_equal(capl_vocab_text(m.vocab), "AB-Z"); /* no range: a model file is not a recipe */
+  assert_int_equal(m.n_outputs, 1);
+  assert_string_equal(capl_vocab_text(m.outputs[0].vocab), "AB-Z"); /* no range: a model file is not a recipe */
   assert_int_equal(m.conversion.norm, CAPL_NORM_MEAN_STD);
   assert_float_equal(m.conversion.mean[2], 0.3, 1e-6);
   assert_float_equal(m.conversion.std[2], 0.1, 1e-6);
@@ -65,7 +64,8 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
      "m: widths is a list of at most 64 ascending widths in px, not a list"},
     {"\"length\"", "\"widths\": [96, 96], \"length\"",
      "m: widths is a list of at most 64 ascending widths in px, not 96"},
-    {"\"text\"", "\"mask\"", "m: output is \"text\", \"class\", \"numbers\" or \"points\", not \"mask\""},
+    {"\"text\"", "\"masks\"", "m: output is \"boxes\", \"class\", \"classes\", \"image\", \"mask\", \"numbers\", \"points\", \"series\" or \"text\", "
+     "not \"masks\""},
     {"\"text\"", "\"class\"", "m: classes is a list of 1 to 65536 names, not missing"},
     {"\"text\"", "\"class\", \"classes\": []", "m: classes is a list of 1 to 65536 names, not a list"},
     {"\"text\"", "\"class\", \"classes\": [\"a\", 1]", "m: classes is a list of 1 to 65536 names, not 1"},
@@ -73,7 +73,7 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
     {"\"text\"", "\"numbers\", \"numbers\": [\"a\"], \"mean\": [1, 2]", "m: mean is a list of 1 numbers, one for each name, not a list"},
     {"\"text\"", "\"numbers\", \"numbers\": [\"a\"], \"std\": [0]",
      "m: std is a list of 1 numbers above 0, one for each name, not 0"},
-    {"\"text\"", "\"points\"", "m: points is a list of 1 to 32 names, not missing"},
+    {"\"text\"", "\"points\"", "m: points is a list of 1 to 64 names, not missing"},
     {"\"text\"", "\"class\", \"classes\": [\"a\", \"\"]", "m: classes: name 2 of the classes is empty"},
     {"\"bicubic\"", "true", "m: resize is \"bicubic\", not true"},
     {"[0.2, 0.2, 0.1]", "[0.2, 0, 0.1]",

@@ -82,12 +82,14 @@ static void the_text_is_the_best_class_and_confidence_the_product(void **state)
   assert_ok(capl_model_open(model_path, &(capl_model_options){.precision = "fp32"}, &m));
   capl_model_info info;
   capl_model_info_get(m, &info);
-  assert_string_equal(info.charset, "AB-");
+  assert_int_equal(info.n_outputs, 1);
+  assert_string_equal(info.outputs[0].kind, "text");
+  assert_string_equal(capl_vocab_text(info.outputs[0].vocab), "AB-");
   assert_string_equal(info.precision, "fp32");
   uint8_t levels[TINY_WIDTH * TINY_HEIGHT];
   tiny_images(levels, 1, 9);
   capl_reading r;
-  assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels, .width = TINY_WIDTH, .height = TINY_HEIGHT,
+  assert_ok(capl_model_run(m, &(capl_model_sample){.pixels = levels, .width = TINY_WIDTH, .height = TINY_HEIGHT,
                                                   .channels = 1}, 1, &r));
 
   capl_graph *g = tiny_graph(cpu);
@@ -104,9 +106,11 @@ static void the_text_is_the_best_class_and_confidence_the_product(void **state)
     text[t] = "AB-"[best];
     confidence *= exp(row[best]) / (exp(row[0]) + exp(row[1]) + exp(row[2]));
   }
-  assert_string_equal(r.text, text);
-  assert_float_equal(r.confidence, confidence, 1e-5);
+  assert_int_equal(r.n_outputs, 1);
+  assert_string_equal(r.outputs[0].text, text);
+  assert_float_equal(r.outputs[0].confidence, confidence, 1e-5);
   assert_int_equal(r.width, TINY_WIDTH);
+  capl_readings_free(&r, 1);
   capl_tensor_unref(x);
   capl_tensor_unref(y);
   capl_graph_free(g);
@@ -131,34 +135,37 @@ static void a_class_comes_with_the_most_probable_ones_in_order(void **state)
   capl_model_info info;
   assert_ok(capl_model_open(class_model(), &(capl_model_options){.precision = "fp32"}, &m));
   capl_model_info_get(m, &info);
-  assert_int_equal(info.kind, CAPL_MODEL_CLASS);
-  assert_int_equal(capl_vocab_count(info.vocab), 6);
+  assert_string_equal(info.outputs[0].kind, "class");
+  const capl_vocab *vocab = info.outputs[0].vocab;
+  assert_int_equal(capl_vocab_count(vocab), 6);
   enum { N = 20 };
   uint8_t levels[N][TINY_WIDTH * TINY_HEIGHT];
   tiny_images(levels[0], N, 9);
   for (int i = 0; i < N; i++) {
     capl_reading r;
     double sum = 0;
-    assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT,
+    assert_ok(capl_model_run(m, &(capl_model_sample){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT,
                                                     .channels = 1}, 1, &r));
-    assert_int_equal(r.n_top, 6);
-    assert_string_equal(r.text, r.top[0].name);
-    assert_float_equal(r.confidence, r.top[0].probability, 1e-6);
-    for (int k = 0; k < r.n_top; k++) {
-      assert_string_equal(r.top[k].name, capl_vocab_name(info.vocab, r.top[k].id));
-      assert_true(k == 0 || r.top[k].probability <= r.top[k - 1].probability);
-      sum += (double)r.top[k].probability;
+    const capl_output *o = &r.outputs[0];
+    assert_int_equal(o->n_top, 6);
+    assert_string_equal(o->text, o->top[0].name);
+    assert_float_equal(o->confidence, o->top[0].probability, 1e-6);
+    for (int k = 0; k < o->n_top; k++) {
+      assert_string_equal(o->top[k].name, capl_vocab_name(vocab, o->top[k].id));
+      assert_true(k == 0 || o->top[k].probability <= o->top[k - 1].probability);
+      sum += (double)o->top[k].probability;
     }
+    capl_readings_free(&r, 1);
     assert_float_equal(sum, 1, 1e-5);
   }
   capl_model_verdict v;
   assert_ok(capl_model_verify(m, &v));
   assert_true(v.ok && v.same_texts == v.n);
   char expected[256];
-  snprintf(expected, sizeof expected, "beam, characters and length are for texts; %s gives classes",
+  snprintf(expected, sizeof expected, "beam, characters and length are for texts; %s gives class",
            below("classes.capl"));
-  assert_fails(capl_model_decoding_set(m, &(capl_model_decoding){.characters = "a"}), CAPL_EVALUE, expected);
-  assert_ok(capl_model_decoding_set(m, &(capl_model_decoding){0}));
+  assert_fails(capl_model_decoding_set(m, &(capl_text_decoding){.characters = "a"}), CAPL_EVALUE, expected);
+  assert_ok(capl_model_decoding_set(m, &(capl_text_decoding){0}));
   capl_model_close(m);
 }
 
@@ -176,20 +183,28 @@ static capl_model *open_with(const char *output)
 }
 
 /* What the tiny graph gives for an image that is twice as wide and three times as high as it takes. */
-static void run_larger(capl_model *m, capl_reading *r)
+static void run_larger(capl_model *m, capl_output *first)
 {
+  static double values[32];
+  static int used;
+  capl_reading reading, *r = &reading;
   static uint8_t levels[6 * TINY_WIDTH * TINY_HEIGHT];
   memset(levels, 77, sizeof levels);
-  assert_ok(capl_model_run(m, &(capl_model_image){.pixels = levels, .width = 2 * TINY_WIDTH, .height = 3 * TINY_HEIGHT,
+  assert_ok(capl_model_run(m, &(capl_model_sample){.pixels = levels, .width = 2 * TINY_WIDTH, .height = 3 * TINY_HEIGHT,
                                                   .channels = 1}, 1, r));
   assert_int_equal(r->status, CAPL_OK);
+  *first = r->outputs[0];
+  first->name = first->kind = first->text = "";
+  first->values = memcpy(values + used, first->values, (size_t)first->n_values * sizeof *values);
+  used = (used + first->n_values) % 16;
+  capl_readings_free(r, 1);
   capl_model_close(m);
 }
 
 static void numbers_come_in_their_units(void **state)
 {
   (void)state;
-  capl_reading plain, scaled;
+  capl_output plain, scaled;
   run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"), &plain);
   run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"], \"mean\": [1, 2, "
                        "3, 4, 5, 6], \"std\": [1, 10, 1, 1, 1, 0.5]"), &scaled);
@@ -197,17 +212,22 @@ static void numbers_come_in_their_units(void **state)
   assert_float_equal(scaled.values[0], plain.values[0] + 1, 1e-12);
   assert_float_equal(scaled.values[1], 10 * plain.values[1] + 2, 1e-12);
   assert_float_equal(scaled.values[5], plain.values[5] / 2 + 6, 1e-12);
-  assert_string_equal(plain.text, "");
+  assert_int_equal(plain.per_row, 6);
 }
 
 static void points_come_in_px_of_the_image(void **state)
 {
   (void)state;
-  capl_reading plain, points;
+  capl_output plain, points;
   run_larger(open_with("\"output\": \"numbers\", \"numbers\": [\"a\", \"b\", \"c\", \"d\", \"e\", \"f\"]"), &plain);
   run_larger(open_with("\"output\": \"points\", \"points\": [\"left\", \"right\", \"nose\"]"), &points);
-  assert_int_equal(points.n_values, 6);
-  for (int k = 0; k < 6; k++) assert_float_equal(points.values[k], plain.values[k] * (k % 2 ? 3 : 2), 1e-12);
+  assert_int_equal(points.n_values, 9);
+  assert_int_equal(points.per_row, 3);
+  for (int p = 0; p < 3; p++) {
+    assert_float_equal(points.values[3 * p], plain.values[2 * p] * 2, 1e-12);
+    assert_float_equal(points.values[3 * p + 1], plain.values[2 * p + 1] * 3, 1e-12);
+    assert_float_equal(points.values[3 * p + 2], 1, 0);
+  }
 }
 
 static void classes_that_are_not_those_of_the_graph_are_refused(void **state)
@@ -219,7 +239,7 @@ static void classes_that_are_not_those_of_the_graph_are_refused(void **state)
   snprintf(meta, sizeof meta, "%s/meta.json", path);
   replace_in(meta, "\"d\", ", "");
   assert_int_equal(capl_model_open(path, NULL, &m), CAPL_EFORMAT);
-  assert_non_null(strstr(capl_error_last()->message, "meta.json describes one of 5 classes: (3,5)"));
+  assert_non_null(strstr(capl_error_last()->message, "meta.json describes one of 5 classes: (N,5)"));
 }
 
 /* More than one batch; each image also as a file, as RGB, and one after the other. */
@@ -229,7 +249,7 @@ static void files_memory_and_threads_give_the_same(void **state)
   enum { N = 150 };
   static uint8_t levels[N][TINY_WIDTH * TINY_HEIGHT], rgb[N][3 * TINY_WIDTH * TINY_HEIGHT];
   static char names[N][128];
-  static capl_model_image images[N], coloured[N];
+  static capl_model_sample images[N], coloured[N];
   static capl_reading from_memory[N], from_rgb[N];
   const char *paths[N];
   tiny_images(levels[0], N, 11);
@@ -238,8 +258,8 @@ static void files_memory_and_threads_give_the_same(void **state)
     paths[i] = names[i];
     assert_ok(capl_png_write(paths[i], levels[i], TINY_WIDTH, TINY_HEIGHT, 1));
     for (int p = 0; p < TINY_WIDTH * TINY_HEIGHT; p++) memset(rgb[i] + 3 * p, levels[i][p], 3);
-    images[i] = (capl_model_image){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1};
-    coloured[i] = (capl_model_image){.pixels = rgb[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 3};
+    images[i] = (capl_model_sample){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1};
+    coloured[i] = (capl_model_sample){.pixels = rgb[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 3};
   }
   capl_model *m;
   assert_ok(capl_model_open(model_path, NULL, &m));
@@ -253,20 +273,23 @@ static void files_memory_and_threads_give_the_same(void **state)
     do {
       assert_ok(capl_model_files_next(files, &r, &n));
       for (int i = 0; i < n; i++, seen++) {
-        assert_string_equal(r[i].text, from_memory[seen].text);
-        assert_float_equal(r[i].confidence, from_memory[seen].confidence, 1e-6);
-        assert_string_equal(r[i].text, from_rgb[seen].text);
+        const capl_output *o = &r[i].outputs[0];
+        assert_string_equal(o->text, from_memory[seen].outputs[0].text);
+        assert_float_equal(o->confidence, from_memory[seen].outputs[0].confidence, 1e-6);
+        assert_string_equal(o->text, from_rgb[seen].outputs[0].text);
       }
     } while (n > 0);
     assert_int_equal(seen, N);
     capl_model_files_end(files);
   }
+  capl_readings_free(from_memory, N);
+  capl_readings_free(from_rgb, N);
   capl_model_close(m);
 }
 
 typedef struct {
   const capl_reading *expected;
-  const capl_model_image *images;
+  const capl_model_sample *images;
   int n, wrong;
 } thread_job;
 
@@ -280,7 +303,8 @@ static void *read_again_and_again(void *arg)
       job->wrong = -1;
       break;
     }
-    for (int i = 0; i < job->n; i++) job->wrong += strcmp(r[i].text, job->expected[i].text) != 0;
+    for (int i = 0; i < job->n; i++) job->wrong += strcmp(r[i].outputs[0].text, job->expected[i].outputs[0].text) != 0;
+    capl_readings_free(r, job->n);
     capl_model_close(m);
   }
   free(r);
@@ -292,15 +316,14 @@ static void each_thread_may_have_a_model(void **state)
   (void)state;
   enum { N = 20, THREADS = 3 };
   static uint8_t levels[N][TINY_WIDTH * TINY_HEIGHT];
-  capl_model_image images[N];
+  capl_model_sample images[N];
   capl_reading expected[N];
   tiny_images(levels[0], N, 12);
   for (int i = 0; i < N; i++)
-    images[i] = (capl_model_image){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1};
+    images[i] = (capl_model_sample){.pixels = levels[i], .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 1};
   capl_model *m;
   assert_ok(capl_model_open(model_path, NULL, &m));
   assert_ok(capl_model_run(m, images, N, expected));
-  capl_model_close(m);
   pthread_t threads[THREADS];
   thread_job jobs[THREADS];
   for (int t = 0; t < THREADS; t++) {
@@ -311,6 +334,8 @@ static void each_thread_may_have_a_model(void **state)
     pthread_join(threads[t], NULL);
     assert_int_equal(jobs[t].wrong, 0);
   }
+  capl_readings_free(expected, N);
+  capl_model_close(m);
 }
 
 static void a_bad_image_does_not_stop_the_others(void **state)
@@ -320,7 +345,7 @@ static void a_bad_image_does_not_stop_the_others(void **state)
   memset(wide, 77, sizeof wide);
   write_text(below("bad.png"), "no png");
   const char *bad = below("bad.png");
-  capl_model_image images[] = {
+  capl_model_sample images[] = {
     {.path = bad},
     {.pixels = levels, .width = TINY_WIDTH, .height = TINY_HEIGHT, .channels = 2},
     {.pixels = wide, .width = 40, .height = 30, .channels = 1},
@@ -332,13 +357,14 @@ static void a_bad_image_does_not_stop_the_others(void **state)
   assert_ok(capl_model_run(m, images, 4, r));
   assert_int_equal(r[0].status, CAPL_EFORMAT);
   assert_memory_equal(r[0].error, bad, strlen(bad));
-  assert_string_equal(r[0].text, "");
+  assert_int_equal(r[0].n_outputs, 0);
   assert_string_equal(r[1].error, "an image needs a path, or pixels with width, height and 1 or 3 channels; it is 12 "
                                   "x 8 px of 2 channels");
   assert_int_equal(r[2].status, CAPL_OK);
-  assert_int_equal(strlen(r[2].text), TINY_LENGTH);
+  assert_int_equal(strlen(r[2].outputs[0].text), TINY_LENGTH);
   assert_int_equal(r[2].width, 40);
   assert_string_equal(r[3].error, "the image is 1200 x 1 px, more than 64 times the 12 x 8 px to fit it to");
+  capl_readings_free(r, 4);
   capl_model_close(m);
 }
 
@@ -452,7 +478,7 @@ static void parts_that_contradict_each_other_are_refused(void **state)
     const char *file, *from, *to, *message; /* %s: the model's path */
   } cases[] = {
     {"meta.json", "\"AB-\"", "\"AB\"",
-     "%s: the graph gives (3,6) for 3 images, meta.json describes 2 characters out of a charset of 2: (3,2,2)"},
+     "%s: the graph gives (N,6), meta.json describes 2 characters out of a charset of 2: (N,2,2)"},
     {"meta.json", "\"width\":\t12", "\"width\":\t13",
      "%s: the graph takes (N,1,8,12) f32, meta.json describes images (N,1,8,13) f32"},
     {"graph.json", "\"capl_graph\":\t1", "\"capl_graph\":\t9",

@@ -43,8 +43,10 @@ static bool attempt(const char *path)
     return false;
   }
   bool ok = capl_model_verify(m, &v) == CAPL_OK && v.ok;
-  capl_model_image image = {.pixels = levels, .width = 20, .height = 9, .channels = 1};
-  ok = capl_model_run(m, &image, 1, &r) == CAPL_OK && r.status == CAPL_OK && ok;
+  capl_model_sample image = {.pixels = levels, .width = 20, .height = 9, .channels = 1};
+  bool ran = capl_model_run(m, &image, 1, &r) == CAPL_OK;
+  ok = ran && r.status == CAPL_OK && ok;
+  if (ran) capl_readings_free(&r, 1);
   capl_model_close(m);
   return ok;
 }

@@ -1,6 +1,7 @@
 /* embed.c -- a program of the build: writes a C file with every Lua file of the library, as text and as bytecode.
 **
-** embed OUTPUT ROOT FILE...: capl_embedded[] = {path, text, length, code, code_length}. It is linked with the LuaJIT
+** embed OUTPUT ROOT FILE...: capl_embedded[] = {path, text, length, code, code_length}. NAME=FILE is a file that lies
+** elsewhere. It is linked with the LuaJIT
 ** that capl is linked with, and writes that one's version beside the bytecode, which another version may not read. The
 ** bytecode keeps its line numbers and names: tracebacks and error_call.c need them. Docstrings are read
 ** from the text. SPDX-License-Identifier: Apache-2.0
@@ -56,10 +57,12 @@ static bool write_arrays(lua_State *L, int number, const char *path, const char 
   return fprintf(out, ";\n") > 0;
 }
 
-static bool read_text(const char *root, const char *path, char *text, size_t *n)
+/* Cuts NAME=FILE behind the name. */
+static bool read_text(const char *root, char *path, char *text, size_t *n)
 {
-  char file[4096];
-  snprintf(file, sizeof file, "%s/%s", root, path);
+  char file[4096], *elsewhere = strchr(path, '=');
+  if (elsewhere) snprintf(file, sizeof file, "%s", elsewhere + 1), *elsewhere = '\0';
+  else snprintf(file, sizeof file, "%s/%s", root, path);
   FILE *f = fopen(file, "rb");
   if (!f) return fail(file, "cannot be read");
   *n = fread(text, 1, MOST, f);

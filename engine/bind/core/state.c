@@ -87,7 +87,7 @@ typedef struct {
   const capl_embedded_file *embedded;
 } found_module;
 
-/* Pushes the text of a library file from the tree of CAPL_LUA_PATH, or nil when it is in the binary. */
+/* Pushes the text of a library file from the tree of CAPL_LUA_PATH, or anything when it is in the binary. */
 static bool find_file(lua_State *L, found_module *m)
 {
   lua_getfield(L, LUA_REGISTRYINDEX, PATH);
@@ -95,8 +95,10 @@ static bool find_file(lua_State *L, found_module *m)
   m->embedded = folder ? NULL : find_embedded(m->file);
   if (!folder) return m->embedded || (lua_pop(L, 1), false);
   bool found = push_file(L, folder, m->file);
-  lua_remove(L, found ? -2 : -1);
-  return found;
+  if (found) lua_remove(L, -2);
+  else if (strncmp(m->file, "fields/", 7) == 0) m->embedded = find_embedded(m->file); /* kinds lie beside their C */
+  if (!found && !m->embedded) lua_pop(L, 1);
+  return found || m->embedded;
 }
 
 /* "nn.conv2d" is nn/conv2d.lua or nn/conv2d/init.lua; "init" is init.lua. Pushes as find_file does. */

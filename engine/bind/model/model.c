@@ -7,28 +7,9 @@
 #include <unistd.h>
 
 #include "bind/data/data.h"
-#include "capl/model.h"
+#include "bind/model/reading.h"
 
-#define MODEL_TYPE "capl.model"
 #define FILES_TYPE "capl.model_files"
-
-static void set_text(lua_State *L, const char *key, const char *value)
-{
-  lua_pushstring(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_number(lua_State *L, const char *key, double value)
-{
-  lua_pushnumber(L, value);
-  lua_setfield(L, -2, key);
-}
-
-static void set_flag(lua_State *L, const char *key, bool value)
-{
-  lua_pushboolean(L, value);
-  lua_setfield(L, -2, key);
-}
 
 /* ---- models ------------------------------------------------------------------------------------ */
 
@@ -47,40 +28,54 @@ static int core_model_open(lua_State *L)
   return 1;
 }
 
-/* model:info() -> {kind, width, height, channels, widths = list or nil, length_min, length, decoding, charset, classes
-** = {name, …} or nil, precision} */
+/* {name, kind, numbers, names = {name, …} of classes, points or numbers, charset of texts} */
+static void push_field(lua_State *L, const capl_model_field *f)
+{
+  lua_createtable(L, 0, 4);
+  bind_set_text(L, "name", f->name);
+  bind_set_text(L, "kind", f->kind);
+  bind_set_number(L, "numbers", (double)f->numbers);
+  if (capl_vocab_is_symbols(f->vocab)) bind_set_text(L, "charset", capl_vocab_text(f->vocab));
+  else if (f->vocab) data_push_names(L, f->vocab), lua_setfield(L, -2, "names");
+}
+
+static void set_fields(lua_State *L, const char *key, const capl_model_field *list, int n)
+{
+  lua_createtable(L, n, 0);
+  for (int i = 0; i < n; i++) push_field(L, &list[i]), lua_rawseti(L, -2, i + 1);
+  lua_setfield(L, -2, key);
+}
+
+/* model:info() -> {width, height, channels = of images or 0, widths = list or nil, inputs, outputs = lists of fields,
+** precision, meta = the text of meta.json} */
 static int model_info(lua_State *L)
 {
   capl_model_info info;
   capl_model_info_get(data_check_box(L, 1, MODEL_TYPE), &info);
   lua_newtable(L);
-  static const char *const kinds[] = {"text", "class", "numbers", "points"}; /* ORDER capl_model_kind */
-  set_text(L, "kind", kinds[info.kind]);
-  if (info.kind != CAPL_MODEL_TEXT) data_push_names(L, info.vocab), lua_setfield(L, -2, "names");
-  set_number(L, "width", info.width);
-  set_number(L, "height", info.height);
-  set_number(L, "channels", info.channels);
+  bind_set_number(L, "width", info.width);
+  bind_set_number(L, "height", info.height);
+  bind_set_number(L, "channels", info.channels);
   if (info.n_widths > 0) {
     lua_createtable(L, info.n_widths, 0);
     for (int w = 0; w < info.n_widths; w++) lua_pushinteger(L, info.widths[w]), lua_rawseti(L, -2, w + 1);
     lua_setfield(L, -2, "widths");
   }
-  set_number(L, "length_min", info.length_min);
-  set_number(L, "length", info.length);
-  set_text(L, "decoding", info.ctc ? "ctc" : "argmax");
-  set_text(L, "charset", info.charset);
-  set_text(L, "precision", info.precision);
+  set_fields(L, "inputs", info.inputs, info.n_inputs);
+  set_fields(L, "outputs", info.outputs, info.n_outputs);
+  bind_set_text(L, "precision", info.precision);
+  bind_set_text(L, "meta", info.meta);
   return 1;
 }
 
 static void push_verdict(lua_State *L, const capl_model_verdict *v)
 {
   lua_newtable(L);
-  set_number(L, "n", v->n);
-  set_number(L, "difference", v->difference);
-  set_number(L, "largest", v->largest);
-  set_number(L, "tolerance", v->tolerance);
-  set_flag(L, "ok", v->ok);
+  bind_set_number(L, "n", v->n);
+  bind_set_number(L, "difference", v->difference);
+  bind_set_number(L, "largest", v->largest);
+  bind_set_number(L, "tolerance", v->tolerance);
+  bind_set_flag(L, "ok", v->ok);
 }
 
 /* model:verify() -> {n, difference, largest, same_texts, tolerance, ok} */
@@ -89,7 +84,7 @@ static int model_verify(lua_State *L)
   capl_model_verdict v;
   bind_check(L, capl_model_verify(data_check_box(L, 1, MODEL_TYPE), &v), NULL);
   push_verdict(L, &v);
-  set_number(L, "same_texts", v.same_texts);
+  bind_set_number(L, "same_texts", v.same_texts);
   return 1;
 }
 
@@ -108,14 +103,14 @@ static int core_model_verify_tensors(lua_State *L)
 /* model:decoding({beam, characters, length_min, length_max}) */
 static int model_set_decoding(lua_State *L)
 {
-  static const bind_option_spec options[] = {{"beam", BIND_WHOLE(capl_model_decoding, beam), .max = 1 << 20},
-                                             {"characters", BIND_TEXT(capl_model_decoding, characters)},
-                                             {"length_min", BIND_WHOLE(capl_model_decoding, length_min),
+  static const bind_option_spec options[] = {{"beam", BIND_WHOLE(capl_text_decoding, beam), .max = 1 << 20},
+                                             {"characters", BIND_TEXT(capl_text_decoding, characters)},
+                                             {"length_min", BIND_WHOLE(capl_text_decoding, length_min),
                                               .max = 1 << 20},
-                                             {"length_max", BIND_WHOLE(capl_model_decoding, length_max),
+                                             {"length_max", BIND_WHOLE(capl_text_decoding, length_max),
                                               .max = 1 << 20},
                                              BIND_END};
-  capl_model_decoding o = {0};
+  capl_text_decoding o = {0};
   bind_read_options(L, "model:decoding", 2, options, &o);
   bind_check(L, capl_model_decoding_set(data_check_box(L, 1, MODEL_TYPE), &o), NULL);
   return 0;
@@ -156,64 +151,13 @@ static int model_files(lua_State *L)
   return 1;
 }
 
-/* {0.99, 0.7 …}: how sure the model is of each character */
-static void set_sure(lua_State *L, const capl_reading *reading)
-{
-  lua_createtable(L, reading->length, 0);
-  for (int i = 0; i < reading->length; i++) lua_pushnumber(L, (double)reading->sure[i]), lua_rawseti(L, -2, i + 1);
-  lua_setfield(L, -2, "sure");
-}
-
-/* {{class = 0-based, name, probability}, …}, best first */
-static void set_top(lua_State *L, const capl_reading *reading)
-{
-  if (reading->n_top == 0) return;
-  lua_createtable(L, reading->n_top, 0);
-  for (int i = 0; i < reading->n_top; i++) {
-    lua_createtable(L, 0, 3);
-    set_number(L, "class", reading->top[i].id);
-    set_text(L, "name", reading->top[i].name);
-    set_number(L, "probability", (double)reading->top[i].probability);
-    lua_rawseti(L, -2, i + 1);
-  }
-  lua_setfield(L, -2, "top");
-}
-
-/* {1.5, …}: numbers in their units; x, y, x, y … of points, px of the image */
-static void set_values(lua_State *L, const capl_reading *reading)
-{
-  if (reading->n_values == 0) return;
-  lua_createtable(L, reading->n_values, 0);
-  for (int i = 0; i < reading->n_values; i++) lua_pushnumber(L, reading->values[i]), lua_rawseti(L, -2, i + 1);
-  lua_setfield(L, -2, "values");
-}
-
-static int push_readings(lua_State *L, const capl_reading *readings, int n)
-{
-  lua_createtable(L, n, 0);
-  for (int i = 0; i < n; i++) {
-    lua_createtable(L, 0, 5);
-    set_text(L, "text", readings[i].text);
-    set_number(L, "confidence", readings[i].confidence);
-    set_sure(L, &readings[i]);
-    set_top(L, &readings[i]);
-    set_values(L, &readings[i]);
-    set_number(L, "width", readings[i].width);
-    set_number(L, "height", readings[i].height);
-    if (readings[i].status != CAPL_OK) set_text(L, "error", readings[i].error);
-    lua_rawseti(L, -2, i + 1);
-  }
-  return 1;
-}
-
-/* files:next() -> list of {text, confidence, sure, top = of classes, width, height, error = what is wrong or nil}; nil
-** at the end */
+/* files:next() -> list of readings (reading.c); nil at the end */
 static int files_next(lua_State *L)
 {
   const capl_reading *readings;
   int n;
   bind_check(L, capl_model_files_next(data_check_box(L, 1, FILES_TYPE), &readings, &n), NULL);
-  return n == 0 ? (lua_pushnil(L), 1) : push_readings(L, readings, n);
+  return n == 0 ? (lua_pushnil(L), 1) : bind_push_readings(L, readings, n);
 }
 
 static int files_release(lua_State *L)
@@ -226,7 +170,7 @@ static int files_release(lua_State *L)
 /* ---- saving ------------------------------------------------------------------------------------ */
 
 /* The levels of u8 images (N,C,H,W) as (N,H,W,C); lives in a userdata pushed on the stack. */
-static const uint8_t *push_levels(lua_State *L, const capl_tensor *t)
+const uint8_t *bind_push_levels(lua_State *L, const capl_tensor *t)
 {
   const int64_t *size = t->size, *stride = t->stride;
   const uint8_t *from = capl_tensor_data(t);
@@ -239,7 +183,7 @@ static const uint8_t *push_levels(lua_State *L, const capl_tensor *t)
   return levels;
 }
 
-static capl_tensor *check_images(lua_State *L, int i)
+capl_tensor *bind_check_images(lua_State *L, int i)
 {
   capl_tensor *t = bind_on_host(L, i);
   char text[160];
@@ -248,31 +192,13 @@ static capl_tensor *check_images(lua_State *L, int i)
   return t;
 }
 
-/* model:read(images u8 (N,C,H,W)) -> list of readings as files:next gives them */
-static int model_read(lua_State *L)
-{
-  enum { MOST = 64 };
-  capl_model *model = data_check_box(L, 1, MODEL_TYPE);
-  capl_tensor *images = check_images(L, 2);
-  const int64_t *size = images->size;
-  if (size[0] > MOST) return bind_arg_error(L, 2, "at most %d images expected, got %lld", MOST, (long long)size[0]);
-  const uint8_t *levels = push_levels(L, images);
-  capl_model_image list[MOST];
-  capl_reading *readings = lua_newuserdata(L, (size_t)size[0] * sizeof *readings);
-  for (int64_t i = 0; i < size[0]; i++)
-    list[i] = (capl_model_image){.pixels = levels + (size_t)(i * size[1] * size[2] * size[3]), .width = (int)size[3],
-                                 .height = (int)size[2], .channels = (int)size[1]};
-  bind_check(L, capl_model_run(model, list, (int)size[0], readings), NULL);
-  return push_readings(L, readings, (int)size[0]);
-}
-
 /* model_input(meta json, images u8 (N,C,H,W)) -> (N,C,H,W) f32, as a model with that meta data would see them */
 static int core_model_input(lua_State *L)
 {
   const char *meta = bind_check_string(L, 1);
-  capl_tensor *images = check_images(L, 2);
+  capl_tensor *images = bind_check_images(L, 2);
   const int64_t *size = images->size;
-  const uint8_t *levels = push_levels(L, images);
+  const uint8_t *levels = bind_push_levels(L, images);
   capl_device *device = bind_opt_device(L, 0), *host = device;
   bool apart = device->backend->arithmetic && !device->backend->host_memory;
   if (apart) bind_check(L, capl_device_open("ref", &host), NULL);
@@ -295,9 +221,9 @@ static capl_golden check_given(lua_State *L)
     golden.n = golden.n_inputs > 0 && golden.inputs[0].tensor->ndim > 0 ? (int)golden.inputs[0].tensor->size[0] : 0;
     return golden;
   }
-  capl_tensor *images = check_images(L, lua_gettop(L));
+  capl_tensor *images = bind_check_images(L, lua_gettop(L));
   return (capl_golden){.n = (int)images->size[0], .width = (int)images->size[3], .height = (int)images->size[2],
-                       .channels = (int)images->size[1], .images = push_levels(L, images)};
+                       .channels = (int)images->size[1], .images = bind_push_levels(L, images)};
 }
 
 /* Golden pairs of one width each, from lists of inputs and outputs (N,...) or {name = output} at i and i + 1. */
@@ -342,14 +268,23 @@ static int core_sha256(lua_State *L)
   return 1;
 }
 
+/* field_kinds() -> names of the kinds of fields */
+static int core_field_kinds(lua_State *L)
+{
+  const char *name;
+  lua_newtable(L);
+  for (int k = 0; (name = capl_field_kind_name(k)); k++) lua_pushstring(L, name), lua_rawseti(L, -2, k + 1);
+  return 1;
+}
+
 void bind_open_model(lua_State *L)
 {
   static const luaL_Reg model[] = {{"info", model_info}, {"verify", model_verify}, {"files", model_files},
-                                   {"read", model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
+                                   {"read", bind_model_read}, {"decoding", model_set_decoding}, {NULL, NULL}};
   static const luaL_Reg files[] = {{"next", files_next}, {NULL, NULL}};
   static const luaL_Reg functions[] = {{"model_open", core_model_open}, {"model_input", core_model_input},
                                        {"model_verify_tensors", core_model_verify_tensors},
-                                       {"sha256", core_sha256}, {NULL, NULL}};
+                                       {"field_kinds", core_field_kinds}, {"sha256", core_sha256}, {NULL, NULL}};
   data_open_type(L, MODEL_TYPE, model, model_release);
   data_open_type(L, FILES_TYPE, files, files_release);
   luaL_setfuncs(L, functions, 0);

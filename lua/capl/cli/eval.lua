@@ -3,10 +3,12 @@
 local core = ...
 
 local data = require "data"
+local data_fields = require "cli.data_fields"
 local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
+local io = require "io"
 local options = require "cli.options"
 local evaluation = require "train.evaluation"
 
@@ -15,6 +17,12 @@ local spec = decoding.add_to {
     doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database"},
   {name = "label", type = "text", value = "PATTERN",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (texts auto, classes folder)"},
+  {name = "mask", type = "text", value = "ENDING",
+    doc = "masks: ending of the files beside the images (_mask.png), or the column of a list"},
+  {name = "points", type = "text", value = "KEYS",
+    doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON (NAME_x NAME_y of each)"},
+  {name = "numbers", type = "text", value = "KEYS", doc = "numbers: columns or keys of JSON (their names)"},
+  {name = "output", type = "text", value = "NAME", doc = "models with several outputs: the one to evaluate"},
   {name = "errors", type = "text", value = "FILE",
   doc = "output file for wrong predictions: path, label, text, confidence"},
   {name = "out", type = "text", value = "DIR", doc = "folder for evaluation.json, samples.png and confusion.png"},
@@ -34,34 +42,34 @@ local function bad_lines(bad)
   return lines
 end
 
-local function hint_of(source, info, kind)
-  if not source.by_name or source.label == "folder" then return kind.expects(info) end
+local function hint_of(source, d)
+  if not source.by_name or source.label == "folder" then return d.kind.expects(d) end
   return "--label=PATTERN is a Lua pattern with one capture; names are read as " ..
     guess.name(source.label or "^(.-)_") .. " here"
 end
 
-local function refuse_bad_labels(source, info, kind)
+local function refuse_bad_labels(source, d)
   if #source.bad == 0 then return end
   local lines = bad_lines(source.bad)
   core.error{code = "value", message = ("%d of %d files have no usable label; the first: %s"):format(
     #source.bad, source:count(), table.remove(lines, 1)), context = #lines > 0 and table.concat(lines, "\n") or nil,
-    hint = hint_of(source, info, kind)}
+    hint = hint_of(source, d)}
+end
+
+-- Options of the images, as the model sees them.
+local function sized(opts, info)
+  opts.widths, opts.width, opts.height = info.widths, not info.widths and info.width or nil, info.height
+  opts.channels = info.channels
+  return opts
 end
 
 --- The labelled images. errs value: files without a usable label, the first ones named
-local function labelled(o, info, kind)
-  if not kind.source then
-    core.fail(("capl eval reads texts and classes; this model gives %s"):format(kind.name),
-      "train.evaluate in a recipe counts how far they are off")
-  end
-  local opts = kind.source(info, o)
-  opts.widths, opts.width, opts.height = info.widths, not info.widths and info.width or nil, info.height
-  opts.channels = info.channels
-  local source = data.open(o.data, opts)
+local function labelled(o, info, d)
+  local source = data.open(o.data, sized(d.kind.source(d, o), info))
   if o.label and not source.by_name then
     core.error{code = "value", message = "--label is a rule for folders; " .. o.data .. " has its own labels"}
   end
-  refuse_bad_labels(source, info, kind)
+  refuse_bad_labels(source, d)
   return source
 end
 
@@ -72,26 +80,66 @@ end
 
 -- ---- reading ----
 
+local function new_meter(d, loader)
+  local opts = d.kind.counted(d)
+  opts.loader = loader
+  return require("meter." .. d.kind.meter).new(opts)
+end
+
 --- Reads every file; -> meter, list of "path truth text confidence" lines
-local function read_all(model, source, sizes, kind)
-  local opts = kind.counted(model:info())
-  opts.loader = {source = source}
-  local meter, wrong, done = require("meter." .. kind.meter).new(opts), {}, 0
+local function read_labels(model, o, sizes, d)
+  local source = labelled(o, o.info, d)
+  local meter, wrong, done = new_meter(d, {source = source}), {}, 0
   local batches = model:files(source.box)
   for readings in function() return batches:next() end do
     for i, reading in ipairs(readings) do
       local text = source:text(done + i - 1)
       if reading.error then core.error{code = "format", message = reading.error} end
       files.count_size(sizes, reading)
-      kind.count(meter, reading, text, done + i - 1)
-      if reading.text ~= text then
-        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, reading.text,
-          reading.confidence)
+      local out = reading.outputs[d.place]
+      d.kind.count(meter, out, text, done + i - 1)
+      if out.text ~= text then
+        wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, out.text,
+          out.confidence)
       end
     end
     done = done + #readings
   end
-  return meter, wrong
+  return meter, source, wrong
+end
+
+-- ---- fields ----
+
+local BATCH = 16
+
+-- Options of data.open for the truth of a kind that is measured by a field of the samples.
+local function fields_of(o, d)
+  local opts = d.kind.truth(d, {mask = o.mask, points = data_fields.list(o.points),
+    numbers = data_fields.list(o.numbers), columns = o.data:find("%.[ct]sv$") ~= nil})
+  opts.resize = true
+  return opts
+end
+
+-- What the network says of a batch, as the meter takes it.
+local function measured(network, batch, d)
+  local output = network.forward(batch.image)
+  local one = core.is_tensor(output) and output or output[d.name]
+  local taken = d.kind.measured(one, d)
+  if taken then return taken end
+  core.fail(("capl eval does not read %s of this kind of output (%s)"):format(d.kind.name, d.decoding or ""),
+    "train.evaluate in a recipe, with a meter that decodes it, counts how far they are off")
+end
+
+--- Images with fields; the network runs as it was saved, in fp32. -> meter, source
+local function read_fields(path, o, d)
+  if #o.info.inputs > 1 or o.info.width == 0 then core.fail("capl eval reads images; this model takes more than that") end
+  local source = data.open(o.data, sized(fields_of(o, d), o.info))
+  local loader = data.loader{source = source, role = "test", batch = BATCH, normalize = d.normalize, workers = 0}
+  local meter, network = new_meter(d, loader), io.load_model(path, o.device)
+  core.no_grad(function()
+    for batch in loader:epoch(1) do meter:add(measured(network, batch, d), batch) end
+  end)
+  return meter, source
 end
 
 -- ---- telling ----
@@ -117,6 +165,28 @@ local function make_folder(path)
   if not there then core.error{code = "io", message = why} end
 end
 
+-- The output to evaluate, as the file describes it, with its place among them and how images are normalized.
+local function output_of(o)
+  local meta, names, found = core.json_decode(o.info.meta), {}, nil
+  local list = fields.outputs_of(meta)
+  for i, d in ipairs(list) do
+    d.place, d.normalize, names[i] = i, meta.normalize, d.name
+    local better = not found or not (found.kind.source or found.kind.truth) -- than one that eval does not read
+    if d.name == o.output or not o.output and better then found = d end
+  end
+  if not found then
+    core.fail(("the model has no output '%s'; it has %s"):format(o.output, table.concat(names, ", ")))
+  end
+  if found.kind.source or found.kind.truth then return found end
+  core.fail(("capl eval does not read %s; a recipe's own meter can count them"):format(found.kind.name))
+end
+
+local function run(model, path, o, sizes, d)
+  if d.kind.source then return read_labels(model, o, sizes, d) end
+  if o.errors then core.fail("--errors lists wrong texts and classes; this output is " .. d.kind.name) end
+  return read_fields(path, o, d)
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "eval"})
   local path = words[1]
@@ -125,11 +195,9 @@ local function main(job)
   end
   local model = core.model_open(path, {device = o.device, precision = o.precision})
   decoding.set(model, o)
-  local sizes = files.sizes(model:info())
-  local kind = fields.of_model(model:info())
-  local source = labelled(o, model:info(), kind)
-  local started = core.clock()
-  local meter, wrong = read_all(model, source, sizes, kind)
+  o.info = model:info()
+  local sizes, started, d = files.sizes(o.info), core.clock(), output_of(o)
+  local meter, source, wrong = run(model, path, o, sizes, d)
   meter.replaced = 0
   if o.out then make_folder(o.out) end
   local r = evaluation.of(meter, o.out)

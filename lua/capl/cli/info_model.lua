@@ -53,23 +53,55 @@ local function summary(metrics, kind)
   return ("%s %.2f %%%s %s"):format(name, 100 * metric, between, of_what(metrics))
 end
 
-local function lines_of(d)
-  local m = d.meta
-  local kind = fields.kind(m.output or "text")
+local function images(m)
   local widths = m.widths and table.concat(m.widths, ", ") or tostring(m.width)
-  local normalize = type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
-  local lines = {{"reads", kind and kind.reads(m) or tostring(m.output)}}
-  if kind and kind.decoding then lines[2] = {"decoding", kind.decoding(m)} end
-  for _, line in ipairs{
-    {"images", ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")},
-    {"normalize", normalize},
+  return ("%s x %s px, %s"):format(widths, tostring(m.height), m.channels == 1 and "gray" or "colours")
+end
+
+local function normalize(m)
+  return type(m.normalize) == "table" and core.json_encode(m.normalize) or tostring(m.normalize)
+end
+
+-- What goes in: an only image, or the inputs by name.
+local function input_lines(m)
+  if not m.inputs then return {{"images", images(m)}, {"normalize", normalize(m)}} end
+  local lines = {}
+  for i, given in ipairs(m.inputs) do
+    local kind = fields.kind(given.kind)
+    local what = kind and kind.reads(given) or tostring(given.kind)
+    if given.kind == "image" then what = images(given) .. ", normalize " .. normalize(given) end
+    lines[i] = {"input", given.name .. ": " .. what}
+  end
+  return lines
+end
+
+local function output_lines(m)
+  local lines = {}
+  for _, d in ipairs(fields.outputs_of(m)) do
+    local name = d.name == "" and "" or d.name .. ": "
+    local what = d.kind and d.kind.reads(d) or tostring(m.output)
+    lines[#lines + 1] = {d.name == "" and "reads" or "output", name .. what}
+    local decoding = d.kind and d.kind.decoding and d.kind.decoding(d)
+    if decoding then lines[#lines + 1] = {"decoding", name .. decoding} end
+  end
+  return lines
+end
+
+local function lines_of(d)
+  local m, lines = d.meta, {}
+  local function add(list)
+    for _, line in ipairs(list) do lines[#lines + 1] = line end
+  end
+  add(output_lines(m))
+  add(input_lines(m))
+  add{
     {"numbers", ("%d in its weights, running statistics included"):format(d.numbers)},
     {"sha256", m.weights_sha256 or "none: saved by an older capl; only capl verify detects changed weights"},
     {"ops", list_of(d.ops)},
-    {"metrics", summary(value.table(m, "metrics"), kind)},
+    {"metrics", summary(value.table(m, "metrics"), fields.outputs_of(m)[1].kind)},
     {"golden", ("%d images with their outputs; capl verify compares them"):format(d.golden)},
     {"recipe", ("%s, %s, by capl %s"):format(tostring(m.recipe), tostring(m.created), tostring(m.capl))},
-  } do lines[#lines + 1] = line end
+  }
   return lines
 end
 

@@ -92,7 +92,10 @@ function series.new(make)
     }, Series)
     note_holes(from, facts)
     for i, part in ipairs(parts) do
-      if facts.part_rows[i] > 0 then self[part] = make(box:source(part)) end
+      if facts.part_rows[i] > 0 then
+        self[part] = make(box:source(part))
+        self[part].series = self
+      end
     end
     return self
   end

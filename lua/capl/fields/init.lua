@@ -1,28 +1,46 @@
--- fields: the kinds of labels that samples have and of outputs that models give, one file each.
+-- fields: the kinds of labels that samples have and of outputs that models give, one folder each in engine/fields.
 --
 -- A kind is a table:
 --   name           as capl.model and a model file call it: output = "text"
+--   options        what it takes of capl.model beside output, as check.options reads it
+--   check(op, given)  raises for options that do not fit; may be missing
+--   facts(given, loader)  its keys in a model file; nil: too little is known for one that predict can read
+--   reads(d)       what it is, for capl info: "texts of 4 of 0123456789"; d: those keys
+--   decoding(d)    how a model file's scores become that, for capl info; may be missing or give nil
+--   columns(out, o, d)    what capl predict prints of an output: list of texts; o: options of the command
+--   json(out, o, d)       the same as a table of keys
+--   picture(out, d)       u8 (C,H,W) that capl predict --out writes; missing: it is no picture
+--   draw(overlay, picture, out, d)   what capl predict --overlay draws; missing: nothing
+--   input(name, loader)   its keys where the loader's batches have it as a field of that name; missing: it is no input
+--   answers        what several are called where they are compared as texts: "texts"; missing: they are not
+-- Of kinds that are measured:
 --   meter          name of the meter that counts how right it is
 --   metric         its main metric; is_share: it is a share of the samples
---   decoding(meta) how a model file's scores become texts, for capl info; may be missing
---   answers        missing where readings are no texts to compare; what several readings are called: "texts"
---   check(op, given)  raises for options of capl.model that do not fit; may be missing
---   labels(x)      whether the labels of a loader or source are of this kind; missing where they never are
---   options(x)     what capl.model takes of a loader where the recipe gives nothing
---   facts(given, loader)  what a model file has to say: keys of meta.json
+--   counted(d)     options of its meter
+-- by labels that are texts:
+--   labels(x)      whether the labels of a loader or source are of this kind
+--   default(x)     what capl.model takes of a loader where the recipe gives nothing
 --   spell(x, ids)  what a row of targets means, for people
---   reads(meta)    the same of a model file, for capl info: "texts of 4 of 0123456789"
---   columns(reading, o)   what capl predict prints of a reading: list of texts
---   json(reading, o, info)   the same as a table of keys
---   source(info, o)       how labelled files are opened for capl eval: options of data.open; missing: eval reads none
---   expects(info)  what a label must be, for errors
---   counted(info)  options of its meter for an open model
---   count(meter, reading, truth, id)   counts a reading whose label is a text
+--   source(d, o)   how labelled files are opened for capl eval: options of data.open
+--   expects(d)     what a label must be, for errors
+--   count(meter, out, truth, id)   counts an output whose label is a text
+-- or by fields of samples:
+--   field          name of the batch's field that the meter reads
+--   truth(d, o)    which fields files are opened with for capl eval: options of data.open
+--   measured(output, d)   what the meter takes of the tensor that the network returns; nil: it cannot be measured so
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local check = require "check"
+require "tensor" -- kinds call methods of tensors
+
 local fields = {}
 
---- All kinds, in the order in which they are looked for.
-fields.kinds = {require "fields.text", require "fields.class", require "fields.points", require "fields.numbers"}
+local OP = "capl.model"
+
+--- All kinds.
+fields.kinds = {}
+for i, name in ipairs(core.field_kinds()) do fields.kinds[i] = require("fields." .. name) end
 
 --- Names of the kinds.
 function fields.names()
@@ -45,7 +63,122 @@ function fields.of_labels(x)
   end
 end
 
---- The kind of an open model, by model:info().
-function fields.of_model(info) return fields.kind(info.kind) end
+--- What capl.model would be given of a model that a recipe says nothing of: by the labels of its loader, else by the
+-- meter that it is measured with.
+function fields.default(loader, meter)
+  local kind = fields.of_labels(loader)
+  if kind then return kind.default(loader) end
+  for _, one in ipairs(fields.kinds) do
+    if one.meter == meter then return {output = one.name} end
+  end
+  return {output = "other"}
+end
+
+-- ---- capl.model ----
+
+local function merged(spec, more)
+  local out = {}
+  for i, entry in ipairs(spec) do out[i] = entry end
+  for _, entry in ipairs(more) do out[#out + 1] = entry end
+  return out
+end
+
+-- Options of one output; word: the key that names its kind.
+local function check_output(op, given, word, spec)
+  local kind = fields.kind(given[word])
+  if not kind then check.one_of(op, word, given[word], fields.names()) end
+  check.options(op, merged(spec, kind.options), given)
+  if kind.check then kind.check(op, given) end
+end
+
+local function check_outputs(outputs)
+  if next(outputs) == nil then check.fail(OP, "outputs is empty", 'outputs = {gap = {kind = "points", names = {"gap"}}}') end
+  for name, given in pairs(outputs) do
+    if type(name) ~= "string" or type(given) ~= "table" then
+      check.fail(OP, ("outputs describes each output by its name, and %s is %s"):format(tostring(name),
+        core.typename(given)), 'outputs = {gap = {kind = "points", names = {"gap"}}}')
+    end
+    check_output(("%s: outputs.%s"):format(OP, name), given, "kind", {{"kind", "string"}})
+  end
+end
+
+local common = {{"output", "string"}, {"inputs", "table", "function"}, {"outputs", "table"}}
+
+--- Checks what capl.model is given but for inputs: output and its kind's options, or outputs.
+-- errs value
+function fields.check(opts)
+  if type(opts) == "table" and opts.outputs ~= nil then
+    check.options(OP, {{"outputs", "table"}, {"inputs", "table", "function"}}, opts)
+    return check_outputs(opts.outputs)
+  end
+  if type(opts) == "table" and opts.output ~= nil then return check_output(OP, opts, "output", common) end
+  local text = fields.kind("text") -- what the first recipes gave
+  check.options(OP, merged(common, text.options), opts)
+  text.check(OP, opts)
+end
+
+-- ---- what a model file says ----
+
+-- What one output is in the file: its kind's keys, and the name of the kind under `word`; nil: too little is known.
+local function describe(given, word, loader)
+  local kind = fields.kind(given[word])
+  local facts = kind and kind.facts(given, loader)
+  if facts then facts[word] = kind.name end
+  return facts
+end
+
+-- A list in the order of the names; nil where one of them cannot be described.
+local function describe_all(outputs, loader)
+  local list, names = {}, {}
+  for name in pairs(outputs) do names[#names + 1] = name end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    list[i] = describe(outputs[name], "kind", loader)
+    if not list[i] then return nil end
+    list[i].name = name
+  end
+  return list
+end
+
+--- Keys of a model file that say what the model gives.
+-- in   given: options of capl.model; loader
+-- out  {output = …} and the keys of its kind, or {outputs = list}; {}: nothing is known
+function fields.facts(given, loader)
+  if given.outputs then return {outputs = describe_all(given.outputs, loader)} end
+  local kind = given.output or not given.output and (fields.of_labels(loader) or {}).name
+  local asked = setmetatable({output = kind}, {__index = given})
+  return kind and describe(asked, "output", loader) or {}
+end
+
+--- What a model file says of an input of a name, a field of the loader's batches; nil: it cannot be described.
+-- in   facts: of the images, as meta.json has them
+function fields.input(name, loader, facts)
+  if name == "image" then
+    return {name = name, kind = "image", width = facts.width, widths = facts.widths, height = facts.height,
+      channels = facts.channels, normalize = facts.normalize, resize = facts.resize}
+  end
+  for _, kind in ipairs(fields.kinds) do
+    local given = kind.input and kind.input(name, loader)
+    if given then
+      given.name, given.kind = name, kind.name
+      return given
+    end
+  end
+end
+
+--- The outputs that a model file describes, in its order: list of {kind = table, name = "" for an only one, …}, with
+-- the keys of the file.
+-- in   meta: meta.json as a table
+function fields.outputs_of(meta)
+  if not meta.outputs then
+    local only = setmetatable({kind = fields.kind(meta.output or "text"), name = ""}, {__index = meta})
+    return {only}
+  end
+  local list = {}
+  for i, given in ipairs(meta.outputs) do
+    list[i] = setmetatable({kind = fields.kind(given.kind), name = given.name}, {__index = given})
+  end
+  return list
+end
 
 return fields

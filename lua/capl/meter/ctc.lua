@@ -3,32 +3,9 @@
 local core = ...
 
 local check = require "check"
-local fields = require "fields"
 local symbols = require "fields.symbols"
 
 local ctc = {}
-
---- How the output of a text model is read; capl.model and meters take one.
-ctc.decodings = {"argmax", "ctc"}
-
-local model_spec = {{"output", "string"}, {"charset", "string"}, {"length", "whole"}, {"decoding", "string"},
-  {"inputs", "table", "function"}, {"names", "table"}, {"mean", "table"}, {"std", "table"}}
-
---- Checks what capl.model is given.
-function ctc.check_options(opts)
-  check.options("capl.model", model_spec, opts)
-  if opts.output ~= nil then check.one_of("capl.model", "output", opts.output, fields.names()) end
-  local kind = fields.kind(opts.output)
-  if kind and kind.check then kind.check("capl.model", opts) end
-  if opts.length and opts.length < 1 then
-    check.fail("capl.model", ("length is 1 or more, got %d"):format(opts.length))
-  end
-  if opts.decoding == nil then return end
-  check.one_of("capl.model", "decoding", opts.decoding, ctc.decodings)
-  if opts.decoding == "ctc" and (type(opts.charset) ~= "string" or opts.charset == "") then
-    check.fail("capl.model", 'decoding = "ctc" needs the charset', "the loader has it: charset = train.charset")
-  end
-end
 
 --- Text of the classes of T time steps: equal neighbours are one character, blanks none.
 -- in   classes: flat list; first: of the sample; steps

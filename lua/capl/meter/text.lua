@@ -89,7 +89,7 @@ local function new(opts)
     core.error{code = "value", message = "text_meter needs the charset as a string"}
   end
   symbols.check(OP, "the charset", charset)
-  check.one_of(OP, "decoding", o.decoding, ctc.decodings)
+  check.one_of(OP, "decoding", o.decoding, require("fields.text").decodings)
   if o.decoding == "argmax" and not o.decode then ctc.check_places(OP, o.loader) end
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({

@@ -8,7 +8,6 @@ local core, observer = ...
 local Features = require "run.features"
 local dist = require "dist"
 local facts = require "run.facts"
-local fields = require "fields"
 local model_input = require "run.model_input"
 local output = require "output"
 local own_kernels = require "run.own_kernels"
@@ -423,9 +422,8 @@ end
 
 --- What to do with the model of this run; nil when it has none that a command reads.
 function Run:next_command()
-  local output_kind = self.model_options and self.model_options.output
-  if not self.kept or self.needs_recipe or not fields.kind(output_kind or "text") then return nil end
-  return shell.command{self.program, "predict", self.kept, an_image(self)}
+  if not self.kept or self.needs_recipe then return nil end
+  return shell.command{self.program, "predict", self.kept, self.image_shape and an_image(self) or "FILE.csv"}
 end
 
 -- The report asks the device for numbers after the recipe's last line, so an error of it has no line of its own.

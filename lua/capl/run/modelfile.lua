@@ -74,15 +74,24 @@ local function facts_of(run, loader)
     created = core.sys.date(), recipe = run.recipe:match("[^/]+$"), recipe_sha256 = core.sha256(run.text or ""),
   }
   if loader and width then facts.normalize = loader.normalize or "standardize" end
-  local asked = run.model_options and run.model_options.output
-  local kind = loader and width and (fields.kind(asked) or not asked and fields.of_labels(loader))
-  for key, value in pairs(kind and kind.facts(run.model_options or {}, loader) or {}) do facts[key] = value end
+  for key, value in pairs(loader and fields.facts(run.model_options or {}, loader) or {}) do facts[key] = value end
   return facts
+end
+
+-- Whether the file says what goes in and comes out, so that commands can run it.
+local function is_described(facts) return facts.output ~= nil or facts.outputs ~= nil end
+
+-- Adds what goes in beside, or in place of, one image; without that, commands cannot run the model.
+local function describe_inputs(facts, job, loader)
+  if job.only == "image" or facts.inputs or not is_described(facts) then return end
+  local list = {}
+  for i, name in ipairs(job.names) do list[i] = fields.input(name, loader, facts) end
+  if #list == #job.names then facts.inputs = list else facts.output, facts.outputs = nil, nil end
 end
 
 -- Golden samples: images as they are for a model of images that a file can read, else what the model is called with.
 local function golden_of(job, loader, facts)
-  if facts.output and job.only == "image" then return first_images(loader.source, facts) end
+  if is_described(facts) and job.only == "image" then return first_images(loader.source, facts) end
   return core.no_grad(model_input.samples, job, loader)
 end
 
@@ -92,13 +101,15 @@ local function parts_of(run, model, meta, input)
   local facts = facts_of(run, loader)
   for key, value in pairs(meta or {}) do facts[key] = value end
   if facts.decoding == "ctc" then facts.length = nil end -- length_min and length_max say it
-  return facts, model_input.of(run, model, facts, input), loader
+  local job = model_input.of(run, model, facts, input)
+  describe_inputs(facts, job, loader)
+  return facts, job, loader
 end
 
 local function save(run, path, model, meta, input)
   local facts, job, loader = parts_of(run, model, meta, input)
   local golden = golden_of(job, loader, facts)
-  run.needs_recipe = not facts.output or job.only ~= "image" -- no command reads such a model
+  run.needs_recipe = not is_described(facts) -- no command reads such a model
   require("io").save_model(path, job.call, job.example, facts, golden, {state = model})
 end
 

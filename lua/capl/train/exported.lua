@@ -5,6 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local fields = require "fields"
 local merge = require "meter.merge"
 
 local exported = {}
@@ -72,17 +73,25 @@ end
 
 local function tied(a, b) return math.max(a, b) <= TIE and math.abs(a - b) <= CLOSE * b end
 
+-- The number of the output that is read as labels are; nil: there is none.
+local function labelled(info)
+  for i, output in ipairs(info.outputs) do
+    if fields.kind(output.kind).labels then return i end
+  end
+end
+
 --- Compares what the file at path reads with what the meter has. Nothing is done without a path or a meter of texts.
 -- errs state: a text differs; sample and both texts are named
 function exported.check(path, meter)
   local entries = path and chosen(meter) or {}
   if #entries == 0 then return end
   local model = core.model_open(path, {precision = "fp32"})
-  local readings = read_file(model, meter.loader.source.box, ids_of(entries))
+  local place = labelled(model:info())
+  local readings = place and read_file(model, meter.loader.source.box, ids_of(entries)) or {}
   model:free()
-  for i, e in ipairs(entries) do
-    local filed = readings[i]
-    if filed.error then core.error{code = "format", message = filed.error} end
+  for i, e in ipairs(place and entries or {}) do
+    if readings[i].error then core.error{code = "format", message = readings[i].error} end
+    local filed = readings[i].outputs[place]
     if filed.text ~= e.read then
       local again = read_again(meter, e.id) -- by itself: a batch has images of one width
       local same = again.read == filed.text or tied(again.confidence, filed.confidence)

@@ -48,8 +48,7 @@ local function new(run, o)
   self.callbacks = callbacks.new(self)
   run:notify("loop", self)
   if not run.model then
-    local kind = fields.of_labels(o.train)
-    run:set_model(o.model, kind and kind.options(o.train) or {output = "other"})
+    run:set_model(o.model, fields.default(o.train, o.meter))
   end
   register_input(run, o)
   o.optimizer:set_position(0)

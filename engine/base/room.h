@@ -1,0 +1,15 @@
+/* room.h -- memory in pieces that are freed together.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#ifndef CAPL_BASE_ROOM_H
+#define CAPL_BASE_ROOM_H
+
+#include <stddef.h>
+
+typedef struct base_room base_room;
+
+/* n zero bytes that live until room_free(*room); *room is NULL at first. NULL: no memory. */
+void *room_alloc(base_room **room, size_t n);
+void room_free(base_room *room); /* NULL is fine */
+
+#endif

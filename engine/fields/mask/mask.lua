@@ -1,0 +1,54 @@
+-- mask.lua: a class for each pixel of an image.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local named = require "fields.named"
+local symbols = require "fields.symbols"
+
+local mask = {name = "mask", meter = "segmentation", metric = "miou", is_share = true, field = "mask"}
+
+mask.options = {{"names", "table"}}
+
+local MOST = 256
+
+function mask.check(op, given)
+  if given.names == nil then return end -- the source's
+  named.check(op, given, "mask", "classes of a mask", MOST)
+end
+
+function mask.facts(given, loader)
+  local names = given.names or loader.source and loader.source.mask_classes
+  return type(names) == "table" and {classes = names} or nil
+end
+
+function mask.reads(d) return ("a mask of %d classes: %s"):format(#d.classes, symbols.shown(d.classes, ", ")) end
+
+function mask.columns(out)
+  local list = {}
+  for i, share in ipairs(out.values) do list[i] = ("%.4f"):format(share) end
+  return list
+end
+
+function mask.json(out, _, d)
+  local shares = {}
+  for i, name in ipairs(d.classes) do shares[name] = out.values[i] end
+  return {mask = shares}
+end
+
+--- The mask as an image file has it: u8 (1,H,W), the class of each pixel.
+function mask.picture(out) return out.levels:unsqueeze(1) end
+
+function mask.draw(overlay, picture, out) return overlay.mask(picture, out.levels) end
+
+--- How capl eval reads the truth: masks beside the images.
+function mask.truth(d, o) return {mask = o.mask or {file = "_mask.png", classes = d.classes}} end
+
+function mask.counted(d) return {classes = d.classes} end
+
+--- What a SegmentationMeter takes of what the network returns: (N,K,H,W).
+function mask.measured(output)
+  if output:size(2) > 1 then return output end
+  return core.op.concat({-output, output}, {dim = 2})
+end
+
+return mask

@@ -1,0 +1,55 @@
+-- numbers.lua: numbers in their units: what the model gives, times std, plus mean.
+-- A recipe asks for it, with names and scaling of its numbers.
+-- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
+local named = require "fields.named"
+local symbols = require "fields.symbols"
+
+local numbers = {name = "numbers", meter = "regression", metric = "rmse", field = "numbers"}
+
+numbers.options = {{"names", "table"}, {"mean", "table"}, {"std", "table"}}
+
+local MOST = 4096
+
+function numbers.check(op, given)
+  if given.names == nil and given.mean == nil and given.std == nil then return end -- no model file that can be read
+  named.check(op, given, "numbers", "numbers that the model gives", MOST)
+  named.check_scale(op, given)
+end
+
+function numbers.facts(given, loader)
+  local of = loader and loader.source and loader.source.series
+  if not given.names and not of then return nil end
+  if not given.names then return {numbers = {of.target}, mean = {of.mean}, std = {of.std}} end
+  return {numbers = given.names, mean = given.mean, std = given.std}
+end
+
+function numbers.reads(d) return symbols.shown(d.numbers, ", ") end
+
+function numbers.columns(out)
+  local list = {}
+  for i, value in ipairs(out.values) do list[i] = ("%.6g"):format(value) end
+  return list
+end
+
+function numbers.json(out, _, d)
+  local list = {}
+  for i, name in ipairs(d.numbers) do list[name] = out.values[i] end
+  return {numbers = list}
+end
+
+--- How capl eval reads the truth: columns of their names.
+function numbers.truth(d, o) return {numbers = o.numbers or d.numbers} end
+
+function numbers.counted() return {field = "numbers"} end
+
+--- What a RegressionMeter takes of what the network returns: (N,D) in their units.
+function numbers.measured(output, d)
+  local rows = output:reshape(output:size(1), #d.numbers)
+  if d.std then rows = rows * core.tensor(d.std, {device = output.device}) end
+  if d.mean then rows = rows + core.tensor(d.mean, {device = output.device}) end
+  return rows
+end
+
+return numbers

@@ -1,0 +1,23 @@
+-- Cases of kind points, as tests/lua/kinds_spec.lua reads them.
+-- SPDX-License-Identifier: Apache-2.0
+local two = {output = "points", points = {"gap", "piece"}}
+local heat = {output = "points", points = {"nose"}, decoding = "heatmap"}
+-- 2 x 4 cells of an image of 16 x 8: the greatest is at the right of the second row
+local map = {{0, 0, 0, 0}, {0, 0, 0, 2}}
+
+return {
+  {"are px of the image that is given", meta = two, output = {{4, 2}, {8, 6}}, width = 32, height = 4,
+    gives = {values = {8, 1, 1, 16, 3, 1}, per_row = 3}, columns = {"8.00", "1.00", "16.00", "3.00"},
+    json = {points = {gap = {8, 1}, piece = {16, 3}}}},
+  {"may stand in one row", meta = two, output = {4, 2, 8, 6}, gives = {values = {4, 2, 1, 8, 6, 1}}},
+  {"say whether they are visible", meta = two, output = {{4, 2, 0}, {8, 6, 2}},
+    gives = {values = {4, 2, 0.5, 8, 6, 0.880797}}, json = {visible = {gap = 0.5, piece = 0.880797}}},
+  {"are the middle of the best cell of a heat map", meta = heat, output = {map},
+    gives = {values = {14, 6, 0.880797}}},
+  {"are where the offsets of the cell say", meta = heat,
+    output = {map, {{0, 0, 0, 0}, {0, 0, 0, 0.25}}, {{0, 0, 0, 0}, {0, 0, 0, 1}}},
+    gives = {values = {13, 8, 0.880797}}},
+  {"of a network that gives another number are refused", meta = two, output = {{4, 2}},
+    fails = "the graph gives (N,1,2), meta.json describes 2 points: (N,2,2), or (N,2,3) with the logit of being"},
+  {"that are no numbers are an error", meta = two, output = {{4, 2}, {0 / 0, 6}}, wrong = "is not finite"},
+}

@@ -1,0 +1,50 @@
+-- named.lua: checks what kinds of outputs take of capl.model: names, and numbers for each of them.
+-- SPDX-License-Identifier: Apache-2.0
+local check = require "check"
+
+local named = {}
+
+--- given.names is a list of 1 to most different names. kind: as messages call the output; what: what is named
+-- errs value
+function named.check(op, given, kind, what, most, hint)
+  local names, seen = given.names, {}
+  if type(names) ~= "table" or #names < 1 or #names > most then
+    check.fail(op, ('output = "%s" needs the names of 1 to %d %s'):format(kind, most, what), hint)
+  end
+  for _, name in ipairs(names) do
+    if type(name) ~= "string" or name == "" then check.fail(op, "names is a list of texts, not of " .. tostring(name)) end
+    if seen[name] then check.fail(op, ("names has %s twice"):format(name)) end
+    seen[name] = true
+  end
+end
+
+local function check_list(op, given, key, n)
+  local list = given[key]
+  if list == nil then return end
+  local fits = type(list) == "table" and #list == n
+  for _, value in ipairs(fits and list or {}) do
+    fits = fits and type(value) == "number" and value == value and math.abs(value) < math.huge
+      and (key ~= "std" or value > 0)
+  end
+  if not fits then
+    check.fail(op, ("%s is a list of %d numbers%s, one for each name"):format(key, n,
+      key == "std" and " above 0" or ""))
+  end
+end
+
+--- given.mean and given.std, where they are there, have a number for each of n names (n: those of given.names).
+-- errs value
+function named.check_scale(op, given, n)
+  check_list(op, given, "mean", n or #given.names)
+  check_list(op, given, "std", n or #given.names)
+end
+
+--- given[key], where it is there, is a number from 0 to 1.
+-- errs value
+function named.check_share(op, given, key)
+  local value = given[key]
+  if value == nil or value >= 0 and value <= 1 then return end
+  check.fail(op, ("%s is a share from 0 to 1, got %g"):format(key, value))
+end
+
+return named
