@@ -9,9 +9,9 @@
 --           of 11 million, for small images on a processor
 -- weights   --weights=FILE: safetensors of another run, or of torchvision's ResNet-18 (with --normalize=imagenet);
 --           all of it must fit, but for the classifier. --freeze=conv1,bn1,layer1 keeps these layers as they are
--- expected  100 classes of drawn icons, --preset=icons (8 passes of small): accuracy 98.3 % [97.6, 98.8], top-5 99.8 %
---           [99.5, 99.9] of 1,926 unseen ones after 8 min 33 s on two cores of an EPYC, of which other programs took
---           three quarters; with --preset=small 96.2 % [95.3, 97.0] after 5 minutes of the same
+-- expected  100 classes of drawn icons, --preset=icons (8 passes of small): accuracy 98.4 % [97.8, 98.9], top-5 99.9 %
+--           [99.6, 100.0] of 1,926 unseen ones after 9 min 4 s on two cores of an EPYC, of which other programs took
+--           three quarters; with --preset=small 94.9 and 96.2 % after 5 minutes of the same, 1,015 and 1,209 steps
 -- run       capl generate --out=icons --preset=icons --format=folders --n=20000
 --           capl recipes/classify.lua --data=icons --preset=icons
 --           capl recipes/classify.lua --data=DIR

@@ -195,15 +195,17 @@ end
 -- Samples of all runs counted together; other metrics as their mean, steps and seconds as the most.
 local function pooled(runs)
   local out, right, n = {}, 0, 0
+  local main = runs[1].metrics.exact and "exact" or "accuracy" -- which low and high belong to
   for key in pairs(runs[1].metrics) do out[key] = mean(runs, key) end
   for _, run in ipairs(runs) do
     local f = run.metrics
     out.steps = math.max(out.steps or 0, f.steps or 0)
-    if f.exact and f.n then right, n = right + math.floor(f.exact * f.n + 0.5), n + f.n end
+    local counted = f[main] and f.n and (main == "exact" or f.low)
+    if counted then right, n = right + math.floor(f[main] * f.n + 0.5), n + f.n end
   end
   out.low, out.high = nil, nil
   if n > 0 then
-    out.exact, out.low, out.high = interval.share(right, n)
+    out[main], out.low, out.high = interval.share(right, n)
     out.n = n
   end
   return out
