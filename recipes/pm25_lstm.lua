@@ -19,8 +19,8 @@
 -- limit     with the value in place of the change as output R2 was 0.46 at best, with weight decay 0.1 in place of 1
 --           0.588 on average of four seeds (series 1)
 -- time      660 to 900 steps in 13 to 43 s on two cores of a Zen 4, which other programs kept busy
---           --grid: 5,265 steps of nine models each in 17.5 minutes there, 13 to 19 programs waiting for the two cores; on
---           two cores alone not measured. Best of it: hidden 128, layers 3, dropout 0.2, lr 0.001, R2 0.588
+--           --grid: 5,265 steps of nine models each in 17.5 minutes there, 13 to 19 programs waiting for both cores;
+--           with two cores alone it was not measured. Its best: hidden 128, layers 3, dropout 0.2, lr 0.001, R2 0.588
 -- pictures  forecast.png, scatter.png, importance.png in the folder of the run
 -- run       capl recipes/pm25_lstm.lua [--data=FILE.csv] [--window=14] [--grid]
 -- SPDX-License-Identifier: Apache-2.0
