@@ -1,0 +1,229 @@
+--- capl: 1
+--- needs: minutes=1440
+-- Finds the class of each pixel of a face: skin, hair, eyes, brows and 15 more, those of CelebAMask-HQ.
+--
+-- data      drawn faces: 900 an epoch, new ones each time, 100 others to choose by and 500 to test on. They try the
+--           network out; what it scores on them says nothing about photographs. Or --data=DIR of images, each with a
+--           mask of its size, a PNG whose levels are the classes 0 to 18, or 255 where no class is known: NAME_mask.png
+--           beside NAME.jpg, or with --masks=DIR --mask=.png NAME.png in another folder. A tenth of the images is for
+--           validation, a tenth for the test. From one PNG per part (00012_hair.png) recipes/README.md makes masks
+-- network   MicroSegFormer with LMSA, 1,747,923 parameters: a pyramid of four attention stages, whose maps are brought
+--           to a quarter of each side and fused; 3.6 G multiplications at 512 px
+-- loss      cross entropy, and 1.5 times the Dice loss of all 19 classes in each image
+-- augment   minimal: flips; strong: turns, sizes, places, colours and blur, too; progressive: minimal, then strong. A
+--           flip swaps left and right eyes, brows and ears. --mix mixes 15 % of the images by MixUp and 15 % by CutMix:
+--           a pixel has one class, in MixUp that of the image with the larger share, in CutMix that of what it shows
+-- expected  the result of 30 minutes is not measured yet. One run of --preset=small --max_time=5m --warmup=2 --val=50
+--           --test=100 on two cores of an EPYC that many other programs kept busy, 259 steps of 16 faces (14 a second;
+--           flips alone): the loss fell from 4.45 to 1.5, mIoU on 50 val faces rose from 2.5 % to 28.5 %; 28.6 % of
+--           100 test faces, F 36.0 %, pixels 86.4 %. Eyes, hair and skin were found, ears, mouth and glasses not
+--           yet. 512 px, photographs and the strong stage: not measured
+-- run       capl recipes/face_parsing.lua --preset=small
+--           capl predict runs/face_parsing/best.capl FACE.png --out=masks --overlay=seen
+-- SPDX-License-Identifier: Apache-2.0
+
+local p = capl.params {
+  data = "", -- folder of images with masks; without it drawn faces
+  mask = "_mask.png", -- ending of the masks in place of the images'
+  masks = "", -- folder of the masks; empty: beside the images
+  size = 512, -- side in px, a multiple of 32
+  count = 900, -- drawn faces of an epoch
+  fresh = true, -- other drawn faces in each epoch; false: always the same
+  val = 100, -- drawn faces
+  test = 500, -- drawn faces
+  batch = 32, -- images per step
+  epochs = "200", -- limit in passes over the training images, a number or none
+  max_time = "none", -- time limit, such as 30m; the learning rate decays to 0 over the whole run
+  lr = 8e-4, -- highest learning rate of AdamW
+  warmup = 5, -- warm-up epochs
+  weight_decay = 1e-4,
+  clip = 1, -- norm of the gradients, at most
+  dropout = 0.15, -- of the third stage; the others have 0.5, 0.75 and 1.25 times as much
+  dice = 1.5, -- weight of the Dice loss
+  augment = capl.choice {"progressive", "minimal", "strong", "none"}, -- augmentation of training images
+  progressive = 50, -- epochs of minimal before strong
+  mix = false, -- true: MixUp and CutMix, too
+  patience = 100, -- epochs without a better val F
+  precision = "fp32", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+  workers = "auto", -- threads that draw or read images
+  seed = 42,
+  presets = {
+    full = {size = 512}, -- as it is
+    small = {size = 128, batch = 16, epochs = "none", max_time = "30m", precision = "auto"}, -- for a processor
+  },
+}
+capl.manual_seed(p.seed)
+if p.size % 32 ~= 0 or p.size < 64 then error(("--size=%d: a multiple of 32 px from 64 on is needed"):format(p.size)) end
+
+-- ---- data ----
+
+local CLASSES = data.face_classes
+local IGNORED = 255 -- pixels of a mask that do not count
+
+local function drawn(seed, count, fresh)
+  return data.faces {size = p.size, count = count, seed = seed, fixed = not fresh}
+end
+
+local parts = {}
+if p.data == "" then
+  parts.train, parts.val = drawn(p.seed, p.count, p.fresh), drawn(p.seed + 1, p.val)
+  parts.test = drawn(p.seed + 2, p.test)
+else
+  local all = data.folder(p.data, {
+    mask = {file = p.mask, root = p.masks ~= "" and p.masks or nil, classes = CLASSES},
+    width = p.size, height = p.size, resize = true, channels = 3,
+  })
+  parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1})
+end
+
+local function ops(preset)
+  local mixed = augment.preset("cutmix")
+  return augment.preset(preset, {
+    flip_swaps = data.face_swaps, mixup = p.mix and mixed.mixup or nil, cutmix = p.mix and mixed.cutmix or nil,
+  })
+end
+
+local function augmentation()
+  if p.augment == "none" then return nil end
+  if p.augment ~= "progressive" then return ops(p.augment) end
+  return augment.schedule {
+    {name = "minimal", augment = ops("minimal")},
+    {name = "strong", from = {epoch = p.progressive + 1}, augment = ops("strong")},
+  }
+end
+
+local function loader(role)
+  return data.loader {
+    source = parts[role], role = role, batch = p.batch, workers = p.workers, normalize = "unit",
+    augment = role == "train" and augmentation() or nil,
+    drop_last = role == "train" and parts.train:count() >= p.batch,
+  }
+end
+local images, val, test = loader("train"), loader("val"), loader("test")
+
+-- ---- network ----
+
+-- (N,C,H,W) to (N,H*W,C) and back
+local function tokens(x) return x:flatten(3):transpose(2, 3) end
+local function image(x, h, w) return x:transpose(2, 3):reshape(x:size(1), x:size(3), h, w) end
+
+-- Each place attends to the places of a map that is ratio times smaller.
+local Attention = nn.class("Attention")
+
+function Attention:init(c, ratio, dropout)
+  self.c, self.ratio, self.dropout = c, ratio, dropout
+  self.q, self.kv, self.proj = nn.Linear(c, c), nn.Linear(c, 2 * c), nn.Linear(c, c)
+  if ratio > 1 then
+    self.reduce = nn.Conv2d(c, c, ratio, {stride = ratio})
+    self.norm = nn.LayerNorm(c)
+  end
+  self.drop = nn.Dropout(dropout)
+end
+
+function Attention:forward(x, h, w)
+  local source = self.ratio > 1 and self.norm(tokens(self.reduce(image(x, h, w)))) or x
+  local kv = self.kv(source)
+  local k, v = kv:narrow(3, 1, self.c), kv:narrow(3, self.c + 1, self.c)
+  local y = nn.scaled_dot_product_attention(self.q(x), k, v, {dropout_p = self.training and self.dropout or 0})
+  return self.drop(self.proj(y))
+end
+
+local Block = nn.class("Block")
+
+function Block:init(c, ratio, dropout)
+  self.norm1, self.attention, self.norm2 = nn.LayerNorm(c), Attention(c, ratio, dropout), nn.LayerNorm(c)
+  self.mlp = nn.Sequential {
+    nn.Linear(c, 2 * c), nn.GELU(), nn.Dropout(dropout), nn.Linear(2 * c, c), nn.Dropout(dropout),
+  }
+end
+
+function Block:forward(x, h, w)
+  x = x + self.attention(self.norm1(x), h, w)
+  return x + self.mlp(self.norm2(x))
+end
+
+local Stage = nn.class("Stage")
+
+function Stage:init(inputs, outputs, kernel, stride, depth, ratio, dropout)
+  self.embed = nn.Conv2d(inputs, outputs, kernel, {stride = stride, padding = (kernel - 1) / 2})
+  self.embed_norm = nn.LayerNorm(outputs)
+  local blocks = {}
+  for k = 1, depth do blocks[k] = Block(outputs, ratio, dropout) end
+  self.blocks, self.norm = nn.ModuleList(blocks), nn.LayerNorm(outputs)
+end
+
+function Stage:forward(x)
+  local y = self.embed(x)
+  local h, w = y:size(3), y:size(4)
+  local t = self.embed_norm(tokens(y))
+  for _, block in ipairs(self.blocks:children()) do t = block(t, h, w) end
+  return image(self.norm(t), h, w)
+end
+
+-- A depthwise convolution, weighted per channel by what the whole map shows.
+local LMSA = nn.class("LMSA")
+
+function LMSA:init(c)
+  self.near = nn.Sequential {
+    nn.Conv2d(c, c, 3, {padding = 1, groups = c, bias = false}), nn.Conv2d(c, c, 1, {bias = false}), nn.BatchNorm2d(c),
+  }
+  self.gate = nn.Sequential {
+    nn.Linear(c, c / 4, {bias = false}), nn.ReLU(), nn.Linear(c / 4, c, {bias = false}), nn.Sigmoid(),
+  }
+end
+
+function LMSA:forward(x)
+  local y = self.near(x)
+  return y * self.gate(y:mean({3, 4})):view(x:size(1), x:size(2), 1, 1) + x
+end
+
+local stages = { -- channels, blocks, how much smaller the map is that is attended to
+  {channels = 32, depth = 1, ratio = 8}, {channels = 64, depth = 2, ratio = 4},
+  {channels = 128, depth = 2, ratio = 2}, {channels = 192, depth = 2, ratio = 1},
+}
+
+local Net = nn.class("MicroSegFormer")
+
+function Net:init()
+  local encoder, linears, inputs = {}, {}, 3
+  for i, s in ipairs(stages) do
+    local kernel, stride = i == 1 and 7 or 3, i == 1 and 4 or 2
+    encoder[i] = Stage(inputs, s.channels, kernel, stride, s.depth, s.ratio, p.dropout * (i + 1) / 4)
+    linears[i], inputs = nn.Linear(s.channels, 128), s.channels
+  end
+  self.stages, self.linears = nn.ModuleList(encoder), nn.ModuleList(linears)
+  self.fuse = nn.Sequential {nn.Linear(512, 128), nn.GELU(), nn.Linear(128, 128)}
+  self.lmsa, self.classify = LMSA(128), nn.Conv2d(128, #CLASSES, 1)
+end
+
+function Net:forward(x) -- sizes for 512 px
+  local maps, h, w = {}, nil, nil
+  for i = 1, #stages do
+    x = self.stages[i](x) -- 128x128, 64x64, 32x32, 16x16
+    h, w = h or x:size(3), w or x:size(4)
+    local y = image(self.linears[i](tokens(x)), x:size(3), x:size(4))
+    maps[i] = i == 1 and y or nn.interpolate(y, {size = {h, w}, mode = "bilinear"})
+  end
+  local y = self.lmsa(image(self.fuse(tokens(capl.cat(maps, 2))), h, w)) -- (N,128,128,128)
+  -- To classify before enlarging gives the same, since both are linear, with a 16th of the multiplications.
+  return nn.interpolate(self.classify(y), {scale_factor = 4, mode = "bilinear"}) -- (N,19,512,512)
+end
+
+local model = Net()
+capl.model(model, {output = "mask", names = CLASSES})
+
+-- ---- training ----
+
+local lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = p.warmup * images:batches(), total = "run"}
+
+train.fit {
+  model = model, train = images, val = val, test = test,
+  meter = function(of) return train.SegmentationMeter {classes = CLASSES, main = "f", loader = of} end,
+  loss = function(output, batch)
+    local dice = nn.dice(output, batch.mask, {per_image = true, smooth = 1e-8, ignore_index = IGNORED})
+    return nn.cross_entropy(output, batch.mask, {ignore_index = IGNORED}) + dice * p.dice
+  end,
+  optimizer = optim.AdamW(model:parameters(), {lr = lr, weight_decay = p.weight_decay}), clip_norm = p.clip,
+  epochs = tonumber(p.epochs), max_time = p.max_time, early_stop = {patience = p.patience, unit = "epochs"},
+  precision = p.precision,
+}
