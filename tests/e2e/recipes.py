@@ -28,7 +28,8 @@ FINAL = r"final exact=[\d.]+ \[[\d.]+,[\d.]+\] chars=[\d.]+ n=(\d+) images_per_s
 
 def all_are_here():
     names = sorted(os.path.basename(path) for path in glob.glob(os.path.join(ROOT, "recipes", "*.lua")))
-    for name in ("folder.lua", "crnn_ctc.lua", "finetune.lua", "classify.lua", "pm25_lstm.lua", "face_parsing.lua"):  # folder, any_folder, classify, pm25, faces.py
+    with_tests_of_their_own = "folder.lua crnn_ctc.lua finetune.lua classify.lua pm25_lstm.lua face_parsing.lua slider.lua"
+    for name in with_tests_of_their_own.split():
         names.remove(name)
     check(names == sorted(SMALL), "every recipe is tested here", str(names))
 
