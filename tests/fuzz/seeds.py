@@ -102,6 +102,22 @@ def models():
     put("meta", "unit", '{"capl_model":1,"channels":1,"charset":"ab","height":2,"length":2,"normalize":"unit","output":"text","width":4}')
     put("meta", "script", '{"capl_model":1,"channels":1,"charset":"中é","height":2,"length":2,"normalize":"unit","output":"text","width":4}'.encode())
     put("meta", "classes", '{"capl_model":1,"channels":1,"classes":["a","two words","猫","é"],"height":2,"normalize":"unit","output":"class","width":4}'.encode())
+    image = {"capl_model": 1, "channels": 1, "height": 2, "width": 4, "normalize": "unit"}
+    four = ["a", "b", "c", "d"]
+    for name, keys in {
+            "numbers": {"output": "numbers", "numbers": four, "mean": [1, 2, 3, 4], "std": [1, 2, 3, 0.5]},
+            "points": {"output": "points", "points": ["a", "b"], "decoding": "coordinates"},
+            "heatmap": {"output": "points", "points": ["a"], "decoding": "heatmap"},
+            "sets": {"output": "classes", "classes": four, "threshold": 0.25},
+            "mask": {"output": "mask", "classes": ["a", "b"]},
+            "boxes": {"output": "boxes", "boxes": ["a"], "threshold": 0.5, "overlap": 0.4},
+            "series": {"output": "series", "series": ["a", "b"], "steps": 2, "mean": [1, 2], "std": [1, 2]},
+            "picture": {"output": "image", "image": 1, "mean": [0.5], "std": [0.5]},
+            "named": {"outputs": [{"name": "a", "kind": "numbers", "numbers": four}, {"name": "b", "kind": "class", "classes": four}]},
+    }.items():
+        put("meta", name, json.dumps({**image, **keys}))
+    put("meta", "inputs", json.dumps({"capl_model": 1, "output": "numbers", "numbers": four, "inputs": [
+        {"name": "x", "kind": "series", "series": ["a"], "steps": 3}, {"name": "y", "kind": "image", **image}]}))
     put("labels", "ranges", "一-三а-г\0丁бe\u0301".encode())
 
 

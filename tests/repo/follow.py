@@ -70,6 +70,7 @@ def edit(copy, before, text):
         at = found[0] + (put == "after")
     else:
         return False
+    os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
         file.writelines(lines[:at] + [text] + lines[at + (put == "in place of"):])
     return True
