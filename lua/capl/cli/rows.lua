@@ -20,8 +20,8 @@ local function column_of(file, path, name)
     "its columns must be called as those the model was trained on; capl info MODEL lists them")
 end
 
--- Numbers of a column; filled: counts what was taken of the row before.
-local function numbers_of(file, path, name, filled)
+-- Numbers of a column; mean: of training, nil = unknown; filled: counts the cells without one.
+local function numbers_of(file, path, name, mean, filled)
   local out = {}
   for i, text in ipairs(column_of(file, path, name)) do
     local value = tonumber(text)
@@ -29,7 +29,7 @@ local function numbers_of(file, path, name, filled)
       fail(("%s:%d: '%s' in column %s is no number"):format(path, i + 1, text, name))
     end
     if not value or value ~= value then
-      value, filled.n = out[i - 1], filled.n + 1
+      value, filled.n = out[i - 1] or mean, filled.n + 1
       if not value then fail(("%s:%d: column %s is empty, and there is no row before"):format(path, i + 1, name)) end
     end
     out[i] = value
@@ -74,14 +74,14 @@ local function read_file(path, inputs)
   for i, input in ipairs(inputs) do
     columns[i] = {}
     for k, name in ipairs(input.series or input.numbers) do
-      columns[i][k] = numbers_of(file, path, name, filled)
+      columns[i][k] = numbers_of(file, path, name, (input.mean or {})[k], filled)
       n = #columns[i][k]
     end
     first = math.max(first, input.steps or 1)
   end
   if n < first then fail(("%s has %d rows; the model takes %d at a time"):format(path, n, first)) end
   if filled.n > 0 then
-    core.sys.err(("note: %s: %d cells without a number have that of the row before\n"):format(path, filled.n))
+    core.sys.err(("note: %s: %d cells without a number have that of the row before, or the mean of training\n"):format(path, filled.n))
   end
   return {columns = columns, first = first, n = n, keys = keys_of(file, path, first > 1)}
 end
