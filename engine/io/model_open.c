@@ -139,7 +139,7 @@ static capl_status check_output(capl_model *m, int o, int w)
   for (int d = 0; d < s->ndim; d++) s->size[d] = size[d + 1];
   s->count = field_numbers(s->ndim, s->size);
   if (rows && f->kind->fits(f, s->ndim, s->size)) return CAPL_OK;
-  char text[640], shape[128], described[256];
+  char text[2048], shape[128], described[256];
   capl_shape_describe(s->ndim, s->size, shape, sizeof shape);
   f->kind->expects(f, described, sizeof described);
   snprintf(text, sizeof text, "the graph gives %s%s%s%s, meta.json describes %s", rows ? "(N," : "no row for each image",

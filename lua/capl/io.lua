@@ -189,9 +189,10 @@ function Model:read(images, values) return self.box:read(images, values) end
 --- Opens a model folder to read samples with it; prepared and decoded as its file says.
 -- in   path; opts device = "cpu", precision = "auto" | "fp32" | "bf16" | "fp16"
 -- out  {read = function(self, images), outputs = list of {name, kind, and the keys of meta.json}, info}
--- errs io: no such folder; format: damaged, or a model that does not describe what it gives
+-- errs io: no such folder; format: damaged, or a model that does not describe what it gives; value: unknown option
 function io.open_model(path, opts)
   local o = check.options("io.open_model", {{"device", "string"}, {"precision", "string"}}, opts)
+  if o.precision then check.one_of("io.open_model", "precision", o.precision, {"auto", "fp32", "bf16", "fp16"}) end
   local box = core.model_open(path, {device = o.device, precision = o.precision})
   local info = box:info()
   return setmetatable({box = box, info = info, outputs = fields.outputs_of(core.json_decode(info.meta))}, Model)

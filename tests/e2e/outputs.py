@@ -168,6 +168,14 @@ def several():
     check(status == 0 and set(one) == {"heat", "mask", "numbers", "set", "picture", "path"}, "predict", out + err)
     check(abs(sum(one["mask"]["mask"].values()) - 1) < 1e-6 and set(one["numbers"]["numbers"]) == {"u", "v"}, "by name", out)
     check(len(os.listdir("said")) == 24 and len(os.listdir("over")) == 12, "pictures", str(os.listdir("said")))
+    with open("heat.csv", "w", encoding="utf-8") as file:
+        file.write("path,a_x,a_y,b_x,b_y\n")
+        for line in capl("predict", model, "sliders", "--json")[1].splitlines():
+            said = json.loads(line)
+            at = said["heat"]["points"]
+            file.write(",".join([said["path"]] + [f"{v:.2f}" for v in at["a"] + at["b"]]) + "\n")
+    status, out, err = capl("eval", model, "--data=heat.csv", "--output=heat", "--json")
+    check(status == 0 and json.loads(out)["mae"] < 0.01 and json.loads(out)["n"] == 12, "heat maps are as predict has them", out + err)
     status, out, err = capl("eval", model, "--data=sliders/labels.jsonl", "--output=nose")
     check(status == 1 and "no output 'nose'; it has heat, mask, numbers, picture, set" in err, "no such output", err)
 

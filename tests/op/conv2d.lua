@@ -30,6 +30,8 @@ return {
   {name = "32 outputs of one channel", inputs = {{3, 1, 13, 17}, {32, 1, 3, 3}, {32}}, attrs = {padding = 1}, only = LARGE},
   {name = "16 outputs of 3 channels, 5x5, stride 2", inputs = {{2, 3, 15, 11}, {16, 3, 5, 5}, {16}},
     attrs = {padding = 2, stride = 2}, only = LARGE},
+  {name = "4 channels to 8, 1x1, stride 2: fewer channels than a vector", inputs = {{16, 4, 16, 16}, {8, 4, 1, 1}, {8}},
+    attrs = {stride = 2}, only = LARGE},
   {name = "32 channels to 32, 3x3", inputs = {{2, 32, 7, 9}, {32, 32, 3, 3}, {32}}, attrs = {padding = 1}, only = LARGE},
   {name = "16 channels to 48, no padding", inputs = {{1, 16, 8, 7}, {48, 16, 3, 3}, {48}}, only = LARGE},
   {name = "depthwise over 40 channels", inputs = {{2, 40, 9, 7}, {40, 1, 3, 3}, {40}}, attrs = {groups = 40, padding = 1},

@@ -329,14 +329,42 @@ static capl_status plan_args(dn_plan *plan)
   return CAPL_OK;
 }
 
+/* Makes the primitive's descriptor and says its implementation's name. */
+static dnnl_status_t plan_choose(dn_plan *plan, const dn_spec *spec)
+{
+  const char *name = "";
+  dnnl_status_t status = make_pd(spec, &plan->pd);
+  if (!status) status = dnnl_primitive_desc_query(plan->pd, dnnl_query_impl_info_str, 0, &name);
+  snprintf(plan->name, sizeof plan->name, "%s", name);
+  return status;
+}
+
+/* oneDNN's 1x1 kernels before AVX-512 gather what a stride leaves in vectors of 8 channels, also where there are fewer:
+** they write past the end of their scratch memory (seen with 2.6.3, 4 channels, a stride of 2). */
+static bool overruns(const dn_plan *plan)
+{
+  const dn_spec *s = &plan->spec;
+  bool strided = s->stride[0] > 1 || s->stride[1] > 1;
+  return s->kind <= DN_CONV_GRAD_W && strided && s->arg[DN_X].size[1] % 8 != 0 &&
+         strncmp(plan->name, "jit_1x1:", 8) == 0 && !strstr(plan->name, "avx512");
+}
+
+/* Those kernels want weights in a layout of their own. */
+static dnnl_status_t plan_choose_other(dn_plan *plan)
+{
+  dn_spec plain = plan->spec;
+  plain.any &= ~(uint32_t)DN_BIT_W;
+  dnnl_primitive_desc_destroy(plan->pd);
+  plan->pd = NULL;
+  return plan_choose(plan, &plain);
+}
+
 static capl_status plan_fill(dn_plan *plan)
 {
-  dnnl_status_t status = make_pd(&plan->spec, &plan->pd);
+  dnnl_status_t status = plan_choose(plan, &plan->spec);
+  if (!status && overruns(plan)) status = plan_choose_other(plan);
   if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) return CAPL_OK;
   DNNL_TRY(status);
-  const char *name = "";
-  DNNL_TRY(dnnl_primitive_desc_query(plan->pd, dnnl_query_impl_info_str, 0, &name));
-  snprintf(plan->name, sizeof plan->name, "%s", name);
   plan->scratch = dnnl_primitive_desc_query_md(plan->pd, dnnl_query_scratchpad_md, 0);
   plan->scratch_bytes = round64(dnnl_memory_desc_get_size(plan->scratch));
   plan->total_bytes = plan->scratch_bytes;

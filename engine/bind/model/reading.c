@@ -62,7 +62,7 @@ static void set_levels(lua_State *L, const capl_output *o)
   if (!o->levels) return;
   capl_device *host;
   OWNED *t = NULL;
-  bind_check(L, capl_device_open("ref", &host), NULL);
+  bind_check(L, capl_device_open("cpu", &host), NULL);
   int ndim = o->channels > 1 ? 3 : 2;
   bind_check(L, capl_tensor_new(host, CAPL_U8, ndim, (int64_t[]){o->height, o->width, o->channels}, CAPL_AUTO, &t),
              "model:read");

@@ -45,10 +45,13 @@ function mask.truth(d, o) return {mask = o.mask or {file = "_mask.png", classes 
 
 function mask.counted(d) return {classes = d.classes} end
 
---- What a SegmentationMeter takes of what the network returns: (N,K,H,W).
-function mask.measured(output)
-  if output:size(2) > 1 then return output end
-  return core.op.concat({-output, output}, {dim = 2})
+--- What a SegmentationMeter takes, (N,K,H,W), of the outputs of several images: 1 for the class of each pixel.
+function mask.measured(outs, d)
+  local images, classes = {}, {}
+  for i, out in ipairs(outs) do images[i] = out.levels:unsqueeze(1) end
+  local levels = core.op.concat(images, {dim = 1}):unsqueeze(2):to("f32")
+  for k = 1, #d.classes do classes[k] = levels:eq(k - 1):to("f32") end
+  return core.op.concat(classes, {dim = 2})
 end
 
 return mask

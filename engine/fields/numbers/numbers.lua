@@ -44,12 +44,11 @@ function numbers.truth(d, o) return {numbers = o.numbers or d.numbers} end
 
 function numbers.counted() return {field = "numbers"} end
 
---- What a RegressionMeter takes of what the network returns: (N,D) in their units.
-function numbers.measured(output, d)
-  local rows = output:reshape(output:size(1), #d.numbers)
-  if d.std then rows = rows * core.tensor(d.std, {device = output.device}) end
-  if d.mean then rows = rows + core.tensor(d.mean, {device = output.device}) end
-  return rows
+--- What a RegressionMeter takes, (N,D) in their units, of the outputs of several samples.
+function numbers.measured(outs)
+  local rows = {}
+  for i, out in ipairs(outs) do rows[i] = out.values end
+  return core.tensor(rows)
 end
 
 return numbers

@@ -1,6 +1,8 @@
 -- points.lua: places in an image: x and y of each, in px; (0,0) is the upper left corner.
 -- A recipe asks for it: which of a source's points the model gives is its choice.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local check = require "check"
 local named = require "fields.named"
 local symbols = require "fields.symbols"
@@ -59,10 +61,11 @@ end
 
 function points.counted(d) return {names = d.points} end
 
---- What a LocalizationMeter takes of what the network returns, (N,P,2).
-function points.measured(output, d)
-  if d.decoding == "heatmap" then return nil end
-  return output:reshape(output:size(1), #d.points, -1):narrow(3, 1, 2)
+--- What a LocalizationMeter takes, (N,P,2), of the outputs of several images.
+function points.measured(outs)
+  local rows = {}
+  for i, out in ipairs(outs) do rows[i] = out.values end
+  return core.tensor(rows):reshape(#outs, -1, 3):narrow(3, 1, 2)
 end
 
 return points

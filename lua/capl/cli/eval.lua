@@ -8,7 +8,6 @@ local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
-local io = require "io"
 local options = require "cli.options"
 local evaluation = require "train.evaluation"
 
@@ -120,24 +119,27 @@ local function fields_of(o, d)
   return opts
 end
 
--- What the network says of a batch, as the meter takes it.
-local function measured(network, batch, d)
-  local output = network.forward(batch.image)
-  local one = core.is_tensor(output) and output or output[d.name]
-  local taken = d.kind.measured(one, d)
-  if taken then return taken end
-  core.fail(("capl eval does not read %s of this kind of output (%s)"):format(d.kind.name, d.decoding or ""),
-    "train.evaluate in a recipe, with a meter that decodes it, counts how far they are off")
+-- What the model says of samples: of each the output to evaluate, decoded as its file says.
+local function outputs_of(model, source, ids, d)
+  local images, outs = {}, {}
+  for i, id in ipairs(ids) do images[i] = source.box:read(1, id) end
+  for i, reading in ipairs(model:read(core.op.concat(images, {dim = 1}))) do
+    if reading.error then core.error{code = "format", message = reading.error} end
+    outs[i] = reading.outputs[d.place]
+  end
+  return outs
 end
 
---- Images with fields; the network runs as it was saved, in fp32. -> meter, source
-local function read_fields(path, o, d)
+--- Images with fields. -> meter, source
+local function read_fields(model, o, d)
   if #o.info.inputs > 1 or o.info.width == 0 then core.fail("capl eval reads images; this model takes more than that") end
   local source = data.open(o.data, sized(fields_of(o, d), o.info))
-  local loader = data.loader{source = source, role = "test", batch = BATCH, normalize = d.normalize, workers = 0}
-  local meter, network = new_meter(d, loader), io.load_model(path, o.device)
+  local loader = data.loader{source = source, role = "test", batch = BATCH, workers = 0}
+  local meter = new_meter(d, loader)
   core.no_grad(function()
-    for batch in loader:epoch(1) do meter:add(measured(network, batch, d), batch) end
+    for batch in loader:epoch(1) do
+      meter:add(d.kind.measured(outputs_of(model, source, batch.ids, d), d), batch)
+    end
   end)
   return meter, source
 end
@@ -165,12 +167,11 @@ local function make_folder(path)
   if not there then core.error{code = "io", message = why} end
 end
 
--- The output to evaluate, as the file describes it, with its place among them and how images are normalized.
+-- The output to evaluate, as the file describes it, with its place among them.
 local function output_of(o)
-  local meta, names, found = core.json_decode(o.info.meta), {}, nil
-  local list = fields.outputs_of(meta)
-  for i, d in ipairs(list) do
-    d.place, d.normalize, names[i] = i, meta.normalize, d.name
+  local names, found = {}, nil
+  for i, d in ipairs(fields.outputs_of(core.json_decode(o.info.meta))) do
+    d.place, names[i] = i, d.name
     local better = not found or not (found.kind.source or found.kind.truth) -- than one that eval does not read
     if d.name == o.output or not o.output and better then found = d end
   end
@@ -181,10 +182,10 @@ local function output_of(o)
   core.fail(("capl eval does not read %s; a recipe's own meter can count them"):format(found.kind.name))
 end
 
-local function run(model, path, o, sizes, d)
+local function run(model, o, sizes, d)
   if d.kind.source then return read_labels(model, o, sizes, d) end
   if o.errors then core.fail("--errors lists wrong texts and classes; this output is " .. d.kind.name) end
-  return read_fields(path, o, d)
+  return read_fields(model, o, d)
 end
 
 local function main(job)
@@ -197,7 +198,7 @@ local function main(job)
   decoding.set(model, o)
   o.info = model:info()
   local sizes, started, d = files.sizes(o.info), core.clock(), output_of(o)
-  local meter, source, wrong = run(model, path, o, sizes, d)
+  local meter, source, wrong = run(model, o, sizes, d)
   meter.replaced = 0
   if o.out then make_folder(o.out) end
   local r = evaluation.of(meter, o.out)

@@ -27,7 +27,7 @@
 -- or by fields of samples:
 --   field          name of the batch's field that the meter reads
 --   truth(d, o)    which fields files are opened with for capl eval: options of data.open
---   measured(output, d)   what the meter takes of the tensor that the network returns; nil: it cannot be measured so
+--   measured(outs, d)     what the meter takes as output of a batch, of the outputs of its samples
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 

@@ -52,6 +52,13 @@ local function finite(op, i, values)
   return values
 end
 
+-- Raises for what an entry says beside its numbers and these keys.
+local function check_keys(op, entry, keys)
+  for key in pairs(entry) do
+    if type(key) ~= "number" then check.one_of(op, "option", key, keys) end
+  end
+end
+
 -- Whether any of the names is one; they stand beside the marks then.
 local function names_of(list)
   local out, any = {}, false
@@ -72,6 +79,7 @@ end
 function overlay.points(image, list)
   local rows = {}
   for i, p in ipairs(list) do
+    check_keys("overlay.points", p, {"name", "visible"})
     local xy = finite("overlay.points", i, {p[1] or 0 / 0, p[2] or 0 / 0})
     rows[i] = {xy[1], xy[2], p.visible == false and 0 or 1}
   end
@@ -86,6 +94,7 @@ end
 function overlay.boxes(image, list)
   local rows = {}
   for i, b in ipairs(list) do
+    check_keys("overlay.boxes", b, {"name", "class"})
     rows[i] = finite("overlay.boxes", i, {b[1] or 0 / 0, b[2] or 0 / 0, b[3] or 0 / 0, b[4] or 0 / 0})
     rows[i][5] = b.class or 0
   end
@@ -121,9 +130,9 @@ local function check_labels(op, labels, palette)
 end
 
 --- Tints the pixels of a mask in the colours of their classes; class 0 stays as it is.
--- in   image as of overlay.points; labels: tensor (H,W), a class 0 to 255 of each pixel of the image; palette = that of
---      overlay.palette, or a list of {red, green, blue}, entry k + 1 of class k; alpha = 0.45: how much a tint covers,
---      above 0 up to 1
+-- in   image as of overlay.points; labels: tensor (H,W), a class 0 to 255 of each pixel of the image; palette: that of
+--      overlay.palette (default), or a list of {red, green, blue}, entry k + 1 of class k; alpha: how much a tint
+--      covers, above 0 up to 1 (0.45)
 -- out  u8 (1,3,H,W)
 -- errs value: a class without a colour, alpha; shape: labels of another size; unsupported
 function overlay.mask(image, labels, palette, alpha)
