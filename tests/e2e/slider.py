@@ -34,7 +34,7 @@ def own_pictures():
     check(status == 0, "generate", out + err)
     status, out, err = run("--data=own/labels.jsonl", "--epochs=8", *OWN)
     losses = [float(x) for x in re.findall(r"^val +\d+  loss ([\d.]+)", out, re.M)]
-    check(status == 0 and losses[-1] < 0.9 * losses[0], "the loss falls", out + err)
+    check(status == 0 and losses[-1] < 0.97 * losses[0], "the loss falls", out + err)
     check("never read by the recipe: held_out" not in out, "a part is held out", out)
 
 

@@ -41,7 +41,7 @@ INLINE vf v_exp_below(vf f)
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.0f;
-  vf power = (vf)(((vi)turns << 23) + 0x3F800000);
+  vf power = (vf)(((vu)turns << 23) + 0x3F800000u);
   return v_where(~(f < v_set(-87.3f)), p * power);
 }
 
