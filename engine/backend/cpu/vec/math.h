@@ -34,13 +34,7 @@ INLINE vf v_exp_below(vf f)
   vf magic = v_set(12582912.0f); /* 1.5 * 2^23: a sum with it is rounded to a whole number, which its low bits hold */
   vf kept = v_max(v_set(-87.3f), f), turns = kept * 1.44269504f + magic, n = turns - magic;
   vf r = kept - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
-  vf p = v_set(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  vf p = v_exp_quotient(r) * r * r + r + 1.0f;
   vf power = (vf)(((vu)turns << 23) + 0x3F800000u);
   return v_where(~(f < v_set(-87.3f)), p * power);
 }
@@ -78,13 +72,7 @@ INLINE vf v_log1p(vf u)
 /* exp(x) - 1 for x up to 0 */
 INLINE vf v_expm1_below(vf x)
 {
-  vf p = v_set(1.9875691500e-4f);
-  p = p * x + 1.3981999507e-3f;
-  p = p * x + 8.3334519073e-3f;
-  p = p * x + 4.1665795894e-2f;
-  p = p * x + 1.6666665459e-1f;
-  p = p * x + 5.0000001201e-1f;
-  return v_select(x > v_set(-0.34f), p * x * x + x, v_exp(x) - 1.0f);
+  return v_select(x > v_set(-0.34f), v_exp_quotient(x) * x * x + x, v_exp(x) - 1.0f);
 }
 
 INLINE vf v_sigmoid(vf x)

@@ -235,6 +235,17 @@ INLINE float v_largest(vf f)
   return part[0];
 }
 
+/* (exp(r) - 1 - r) / r^2 for |r| up to half of ln 2 */
+INLINE vf v_exp_quotient(vf r)
+{
+  vf p = v_set(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  return p * r + 5.0000001201e-1f;
+}
+
 /* e to the power f, relative error below 3e-7; below -87 it is 0, above 88 infinity. */
 INLINE vf v_exp(vf f)
 {
@@ -244,13 +255,7 @@ INLINE vf v_exp(vf f)
   vi whole = __builtin_convertvector(turns + v_select(turns < (vf){0}, v_set(-0.5f), v_set(0.5f)), vi);
   vf n = __builtin_convertvector(whole, vf);
   vf r = clamped - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
-  vf p = v_set(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  vf p = v_exp_quotient(r) * r * r + r + 1.0f;
   vf y = p * (vf)((whole + 126) << 23) * 2.0f; /* 2^n in two factors: n may be 128 */
   y = v_select(f > v_set(88.72f), v_set(__builtin_inff()), y);
   y = v_where(~(f < v_set(-87.3f)), y);
