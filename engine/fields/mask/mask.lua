@@ -23,11 +23,7 @@ end
 
 function mask.reads(d) return ("a mask of %d classes: %s"):format(#d.classes, symbols.shown(d.classes, ", ")) end
 
-function mask.columns(out)
-  local list = {}
-  for i, share in ipairs(out.values) do list[i] = ("%.4f"):format(share) end
-  return list
-end
+function mask.columns(out) return named.formatted(out.values, "%.4f") end
 
 function mask.json(out, _, d)
   local shares = {}

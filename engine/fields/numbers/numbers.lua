@@ -27,11 +27,7 @@ end
 
 function numbers.reads(d) return symbols.shown(d.numbers, ", ") end
 
-function numbers.columns(out)
-  local list = {}
-  for i, value in ipairs(out.values) do list[i] = ("%.6g"):format(value) end
-  return list
-end
+function numbers.columns(out) return named.formatted(out.values, "%.6g") end
 
 function numbers.json(out, _, d)
   local list = {}

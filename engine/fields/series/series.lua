@@ -28,11 +28,7 @@ end
 
 function series.reads(d) return ("%d steps of %s"):format(d.steps, symbols.shown(d.series, ", ")) end
 
-function series.columns(out)
-  local list = {}
-  for i, value in ipairs(out.values) do list[i] = ("%.6g"):format(value) end
-  return list
-end
+function series.columns(out) return named.formatted(out.values, "%.6g") end
 
 function series.json(out, _, d)
   local rows = {}

@@ -1,4 +1,4 @@
--- named.lua: checks what kinds of outputs take of capl.model: names, and numbers for each of them.
+-- named.lua: what kinds of outputs share: checks of the names and numbers that capl.model takes, printed numbers.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 
@@ -45,6 +45,13 @@ function named.check_share(op, given, key)
   local value = given[key]
   if value == nil or value >= 0 and value <= 1 then return end
   check.fail(op, ("%s is a share from 0 to 1, got %g"):format(key, value))
+end
+
+--- Numbers as texts, for what capl predict prints.
+function named.formatted(values, format)
+  local out = {}
+  for i, value in ipairs(values) do out[i] = format:format(value) end
+  return out
 end
 
 return named
