@@ -23,7 +23,7 @@ local spec = {
 -- out  y (n, N, …): model k's output is y:select(1, k)
 -- opts n; build = function(k) -> a module, model k; all of the same layers and sizes. Model k is built after
 --      capl.manual_seed(seed + k - 1), or of seeds[k], when one of them is given. Layers: Linear, Conv2d, LSTM of one
---      direction, batch norm, pooling, activations, softmax, Flatten, Dropout, Sequential, and classes of one's own
+--      direction, batch norm, pooling, activations, softmax, Flatten, Dropout, Sequential, and your own classes
 --      without parameters of their own whose forward counts dims from the end (-1, -2), such as attention by matmul and
 --      softmax. Dropout has another mask for each model, and its rate may differ, as may that of LSTM
 -- errs value: a layer it does not know, models that differ; shape: a forward that mixes the models
