@@ -173,13 +173,15 @@ capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, ca
   return classify(f, path, scratch);
 }
 
-/* The pixel whose place holds the centre of the output's, width pixels of each row; the others do not count. */
-static void resize_nearest(const capl_image *in, int width, int row_width, int height, uint8_t *out)
+/* The pixel whose place holds the centre of the output's, in the image's area; those outside of it do not count. */
+static void resize_nearest(const capl_image *in, const resize_area *to, int row_width, int height, uint8_t *out)
 {
-  for (int y = 0; y < height; y++) {
-    const uint8_t *row = in->pixels + (size_t)((2 * (int64_t)y + 1) * in->height / (2 * height)) * (size_t)in->width;
-    for (int x = 0; x < width; x++) *out++ = row[(2 * (int64_t)x + 1) * in->width / (2 * width)];
-    for (int x = width; x < row_width; x++) *out++ = IGNORED;
+  memset(out, IGNORED, (size_t)row_width * (size_t)height);
+  for (int y = 0; y < to->height; y++) {
+    const uint8_t *from = in->pixels + (size_t)((2 * (int64_t)y + 1) * in->height / (2 * to->height)) *
+                                           (size_t)in->width;
+    uint8_t *row = out + (size_t)(to->top + y) * (size_t)row_width + to->left;
+    for (int x = 0; x < to->width; x++) row[x] = from[(2 * (int64_t)x + 1) * in->width / (2 * to->width)];
   }
 }
 
@@ -210,8 +212,9 @@ static bool is_within(const capl_field *field, const float *x, float width, floa
 /* Of the image's file to those of the sample. */
 static void scale(const file_sample *s, float *x, int n)
 {
-  double by[] = {(double)s->used / s->width, (double)s->source->height / s->height};
-  for (int k = 0; k < n; k++) x[k] = (float)(x[k] * by[k % 2]);
+  double by[] = {(double)s->area.width / s->width, (double)s->area.height / s->height};
+  double first[] = {s->area.left, s->area.top};
+  for (int k = 0; k < n; k++) x[k] = (float)(x[k] * by[k % 2] + first[k % 2]);
 }
 
 static capl_status read_places(const field_numbers *numbers, const file_sample *s, const capl_field *field, float *out)
@@ -246,7 +249,7 @@ capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_im
   int first = file_fields_has_mask(f);
   if (first && to->field[0]) {
     CAPL_TRY(file_fields_read_mask(f, s, scratch));
-    resize_nearest(scratch, s->used, s->row, s->source->height, to->field[0]);
+    resize_nearest(scratch, &s->area, s->row, s->source->height, to->field[0]);
   }
   for (int k = 0; k < f->n_numbers; k++) {
     int i = first + k;

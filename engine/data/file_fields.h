@@ -6,6 +6,7 @@
 
 #include "data/beside.h"
 #include "data/field_numbers.h"
+#include "data/resize.h"
 #include "data/source.h"
 #include "data/texts.h"
 
@@ -24,7 +25,8 @@ typedef struct {
   const char *title, *name; /* "set/b/a.png", "b/a.png" */
   const char *root;         /* folder that paths of a list's masks begin at, with a slash at the end, or "" */
   int width, height;        /* px of the image's file */
-  int used, row;            /* px of the sample that the image takes, px of its rows: the rest is padding */
+  resize_area area;         /* px of the sample that the image takes */
+  int row;                  /* px of its rows */
   const char *mask_title;   /* where the set holds masks itself, else NULL: "set: mask-000000003", and its bytes */
   encoded_bytes mask;
 } file_sample;

@@ -199,7 +199,8 @@ static capl_status wrong_size(const image_set *set, uint32_t i, const capl_image
   char title[TITLE_ROOM];
   CAPL_FAIL(CAPL_ESHAPE, "%s: the image is %d x %d px; expected %d x %d", whole_title(set, i, title), image->width,
             image->height, set->base.width, set->base.height);
-  capl_error_hint("resize = true of %s stretches every image; on_error = \"skip\" of the loader leaves the file out",
+  capl_error_hint("resize = true of %s stretches every image, resize = \"letterbox\" keeps its proportions; on_error = "
+                  "\"skip\" of the loader leaves the file out",
                   set->kind->opener);
   return CAPL_ESHAPE;
 }
@@ -226,8 +227,8 @@ static capl_status copy_pixels(const image_set *set, uint32_t i, const capl_imag
   }
   if (!set->resize && (scratch->width != source->width || scratch->height != source->height))
     return wrong_size(set, i, scratch);
-  status = resize_image(scratch->pixels, scratch->width, scratch->height, source->channels, source->width,
-                        source->height, pixels);
+  status = resize_fit(&source->letterbox, scratch->pixels, scratch->width, scratch->height, source->channels,
+                      source->width, source->height, pixels);
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
@@ -237,9 +238,11 @@ static file_sample file_sample_of(const image_set *set, uint32_t i, const char *
 {
   file_sample s = {.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
                    .root = set->root ? set->root : "", .width = width, .height = height};
-  s.used = s.row = set->base.width;
+  s.row = set->base.width;
+  if (width) s.area = resize_place(&set->base.letterbox, width, height, s.row, set->base.height);
   if (set->base.n_widths && width)
-    resize_choose(width, height, set->base.height, &(int){s.row = capl_source_width_of(&set->base, i)}, 1, &s.used);
+    resize_choose(width, height, set->base.height, &(int){s.row = capl_source_width_of(&set->base, i)}, 1,
+                  &s.area.width);
   if (!set->kind->mask) return s;
   s.mask_title = mask_title;
   set->kind->mask(set, i, mask_title, TITLE_ROOM, &s.mask);
@@ -361,8 +364,11 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
   const image_set *set = (const image_set *)source;
   char path[TITLE_ROOM];
   int options[] = {source->width, source->height, source->channels, set->resize};
+  const capl_letterbox *box = &source->letterbox;
+  uint8_t letterbox[] = {box->top_left, box->fill[0], box->fill[1], box->fill[2]};
   *place = hash64_text(0, realpath(set->where, path) ? path : set->where);
   *place = hash64_bytes(*place, options, sizeof options);
+  if (box->on) *place = hash64_bytes(*place, letterbox, sizeof letterbox);
   if (source->n_widths) *place = hash64_bytes(*place, source->widths, sizeof source->widths);
   snprintf(path, sizeof path, "%s/data.mdb", set->where);
   *content = mix_file(mix_file(*place, set->where), path);
@@ -449,6 +455,7 @@ static capl_status set_options(image_set *set, const capl_folder_options *option
   set->folding = options->folding;
   set->stop = options->stop;
   set->resize = options->resize;
+  if (set->resize) base->letterbox = options->letterbox;
   bool several = options->n_widths || options->width_step;
   if (several) CAPL_TRY(image_widths_set(set, options));
   if (!several && (base->width < 0 || base->height < 0 || !base->width != !base->height)) {

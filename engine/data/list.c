@@ -42,7 +42,7 @@ static capl_status fit(const list_size *to, const capl_image *in, list_note *not
   note->width = in->width;
   note->height = in->height;
   if (to->n_widths == 0)
-    return resize_image(in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
+    return resize_fit(&to->letterbox, in->pixels, in->width, in->height, to->channels, to->width, to->height, pixels);
   note->w = resize_choose(in->width, in->height, to->height, to->widths, to->n_widths, &used);
   return resize_padded(in->pixels, in->width, in->height, to->channels, used, to->widths[note->w], to->height, pixels);
 }

@@ -9,13 +9,14 @@
 
 #include "capl/data.h"
 
-/* What images are fitted to: stretched to width x height, or of n_widths widths (resize.h), of which width is the
+/* What images are fitted to: width x height as letterbox says, or of n_widths widths (resize.h), of which width is the
 ** greatest. An image of a narrower one lies at the beginning of its pixels, and nothing is said of what is behind
 ** it. */
 typedef struct {
   int width, height, channels;
   int n_widths;
   const int *widths; /* borrowed as long as the source lives */
+  capl_letterbox letterbox;
 } list_size;
 
 typedef struct {

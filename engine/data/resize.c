@@ -84,6 +84,43 @@ capl_status resize_image(const uint8_t *in, int in_width, int in_height, int cha
   return status;
 }
 
+static int at_least_one(double px) { return px < 1 ? 1 : (int)(px + 0.5); }
+
+resize_area resize_place(const capl_letterbox *how, int in_width, int in_height, int width, int height)
+{
+  resize_area area = {0, 0, width, height};
+  if (!how->on) return area;
+  double wide = (double)width / in_width, high = (double)height / in_height;
+  if (wide < high) area.height = at_least_one(wide * in_height);
+  else area.width = at_least_one(high * in_width);
+  if (!how->top_left) area.left = (width - area.width) / 2, area.top = (height - area.height) / 2;
+  return area;
+}
+
+/* From the last row on, as image and sample lie in one place. */
+void resize_surround(const capl_letterbox *how, const resize_area *area, int channels, int width, int height,
+                     uint8_t *out)
+{
+  size_t C = (size_t)channels, row = (size_t)area->width * C, left = (size_t)area->left * C;
+  if (area->width == width && area->height == height) return;
+  for (int y = height - 1; y >= 0; y--) {
+    uint8_t *to = out + (size_t)y * (size_t)width * C;
+    bool has_image = y >= area->top && y < area->top + area->height;
+    if (has_image) memmove(to + left, out + (size_t)(y - area->top) * row, row);
+    for (size_t i = 0; i < (size_t)width * C; i++)
+      if (!has_image || i < left || i >= left + row) to[i] = how->fill[i % C];
+  }
+}
+
+capl_status resize_fit(const capl_letterbox *how, const uint8_t *in, int in_width, int in_height, int channels,
+                       int width, int height, uint8_t *out)
+{
+  resize_area area = resize_place(how, in_width, in_height, width, height);
+  CAPL_TRY(resize_image(in, in_width, in_height, channels, area.width, area.height, out));
+  resize_surround(how, &area, channels, width, height, out);
+  return CAPL_OK;
+}
+
 int resize_choose(int in_width, int in_height, int height, const int *widths, int n, int *used)
 {
   double wanted = floor((double)in_width * height / in_height + 0.5);

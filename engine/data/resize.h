@@ -14,6 +14,20 @@ enum { FIT_SHRINK_MAX = 64 }; /* times smaller, per side */
 CAPL_API capl_status resize_image(const uint8_t *in, int in_width, int in_height, int channels, int width, int height,
                                   uint8_t *out);
 
+/* px of a sample that an image takes; the rest is padding. */
+typedef struct {
+  int left, top, width, height;
+} resize_area;
+
+/* Where an image goes in a sample of width x height: everywhere, or in its letterbox. */
+CAPL_API resize_area resize_place(const capl_letterbox *how, int in_width, int in_height, int width, int height);
+/* out (height,width,C): in, fitted to its place, padding around it. Errors as resize_image. */
+CAPL_API capl_status resize_fit(const capl_letterbox *how, const uint8_t *in, int in_width, int in_height, int channels,
+                                int width, int height, uint8_t *out);
+/* The second half of it, in place: out begins with the image, which has the area's size already. */
+CAPL_API void resize_surround(const capl_letterbox *how, const resize_area *area, int channels, int width, int height,
+                              uint8_t *out);
+
 /* Where an image goes that keeps its proportions: at `height`, in the narrowest of the n ascending widths that holds
 ** it; what is wider than the last is squeezed into it. -> number of the width; *used: px that the image takes of it. */
 CAPL_API int resize_choose(int in_width, int in_height, int height, const int *widths, int n, int *used);

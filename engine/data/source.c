@@ -51,6 +51,11 @@ int capl_source_channels(const capl_source *source)
   return source->channels;
 }
 
+const capl_letterbox *capl_source_letterbox(const capl_source *source)
+{
+  return &source->letterbox;
+}
+
 const int *capl_source_widths(const capl_source *source, int *n)
 {
   *n = source->n_widths;

@@ -60,6 +60,7 @@ struct capl_source {
   atomic_int refs;
   uint32_t count;
   int width, height, channels; /* 0, 0, 0 = samples are no images */
+  capl_letterbox letterbox;    /* how images came to that size */
   int widths[CAPL_WIDTHS_MAX], n_widths; /* ascending, the last one is width; 0 = all samples are that wide */
   int n_fields;
   capl_field field[CAPL_FIELDS_MAX];

@@ -25,10 +25,11 @@ typedef struct {
   int64_t size[6];
 } field_scores;
 
-/* How the image that was given lies in the one that the model sees: at its upper left, scaled. */
+/* How the image that was given lies in the one that the model sees. */
 typedef struct {
   int width, height;       /* px as given; 0 = the model saw no image */
   int in_width, in_height; /* px that the model sees */
+  int left, top;           /* of them, where it begins */
   double x, y;             /* px as given for each px that the model sees */
 } field_place;
 

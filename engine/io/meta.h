@@ -15,8 +15,9 @@ enum { META_VERSION = 1, META_LIMIT = 32 << 20 /* bytes of a meta.json */,
 /* What goes into a model and comes out of it. */
 typedef struct {
   int width, height, channels; /* px; width: the greatest of widths, 0 = the model sees no image; 1 gray or 3 RGB */
-  int n_widths;                /* 0: every image is stretched to width x height */
+  int n_widths;                /* 0: every image is brought to width x height */
   int widths[META_WIDTHS_MAX]; /* ascending; an image keeps its proportions and goes into the first that it fits */
+  capl_letterbox letterbox;    /* of a model of one width */
   capl_conversion conversion;  /* type: f32 */
   int n_inputs, n_outputs;
   model_field inputs[CAPL_GRAPH_PORTS_MAX]; /* kind NULL: the image */

@@ -52,15 +52,45 @@ static capl_status read_widths(const field_keys *k, model_meta *m)
   return CAPL_OK;
 }
 
+/* {"mode": "letterbox", "position": "center", "fill": [255, 255, 255]}: a level per channel. */
+static capl_status read_letterbox(const field_keys *k, model_meta *m)
+{
+  static const char *const modes[] = {"letterbox", NULL}, *const positions[] = {"center", "top-left", NULL};
+  int word;
+  const cJSON *fill = keys_get(k, "fill"), *item;
+  if (m->n_widths > 0) return keys_wrong(k, "mode", "\"bicubic\" where there are widths", keys_get(k, "mode"));
+  CAPL_TRY(keys_word(k, "mode", modes, &word));
+  CAPL_TRY(keys_word(k, "position", positions, &word));
+  m->letterbox = (capl_letterbox){.on = true, .top_left = word == 1};
+  static const char wanted[] = "a list of levels 0 to 255, one for each channel";
+  int c = 0;
+  if (!cJSON_IsArray(fill) || cJSON_GetArraySize(fill) != m->channels) return keys_wrong(k, "fill", wanted, fill);
+  cJSON_ArrayForEach(item, fill)
+  {
+    int64_t level;
+    if (!json_whole(item, 0, 255, &level)) return keys_wrong(k, "fill", wanted, item);
+    m->letterbox.fill[c++] = (uint8_t)level;
+  }
+  return CAPL_OK;
+}
+
+static capl_status read_resize(const field_keys *k, model_meta *m)
+{
+  const cJSON *resize = keys_get(k, "resize");
+  char part[64];
+  snprintf(part, sizeof part, "%.40sresize.", k->part);
+  if (cJSON_IsObject(resize)) return read_letterbox(&(field_keys){k->path, part, resize}, m);
+  if (!resize || (cJSON_IsString(resize) && strcmp(resize->valuestring, "bicubic") == 0)) return CAPL_OK;
+  return keys_wrong(k, "resize", "\"bicubic\" or {mode = \"letterbox\", position, fill}", resize);
+}
+
 static capl_status read_image(const field_keys *k, model_meta *m)
 {
-  static const char *const filters[] = {"bicubic", NULL};
-  int filter;
   CAPL_TRY(read_widths(k, m));
   CAPL_TRY(keys_whole(k, "height", META_SIDE_MAX, &m->height));
   CAPL_TRY(keys_whole(k, "channels", 3, &m->channels));
   if (m->channels == 2) return keys_wrong(k, "channels", "1 or 3", keys_get(k, "channels"));
-  CAPL_TRY(keys_word(k, "resize", filters, &filter));
+  CAPL_TRY(read_resize(k, m));
   return read_normalize(k, m->channels, &m->conversion);
 }
 

@@ -30,7 +30,7 @@ static capl_status begin(capl_model_files *f, capl_source *of, const char *const
   if (meta->width == 0 || meta->n_inputs > 1)
     return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s takes %s; image files are not enough to run it", f->model->path,
                      meta->width == 0 ? "no image" : "inputs beside an image");
-  list_size size = {meta->width, meta->height, meta->channels, meta->n_widths, meta->widths};
+  list_size size = {meta->width, meta->height, meta->channels, meta->n_widths, meta->widths, meta->letterbox};
   if (paths) CAPL_TRY(list_source_new(paths, n, &size, &f->source));
   else CAPL_TRY(list_source_of(of, &size, &f->source));
   if (n == 0) return CAPL_OK;

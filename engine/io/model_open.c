@@ -244,7 +244,8 @@ void capl_model_info_get(const capl_model *m, capl_model_info *info)
 {
   const model_meta *meta = &m->meta;
   *info = (capl_model_info){.width = meta->width, .height = meta->height, .channels = meta->channels,
-                            .n_widths = meta->n_widths, .widths = meta->widths, .n_inputs = meta->n_inputs,
+                            .letterbox = meta->letterbox, .n_widths = meta->n_widths, .widths = meta->widths,
+                            .n_inputs = meta->n_inputs,
                             .n_outputs = meta->n_outputs, .inputs = m->inputs, .outputs = m->outputs,
                             .precision = m->precision.name, .meta = m->text};
 }

@@ -28,16 +28,16 @@ void capl_readings_free(capl_reading *readings, int n)
   }
 }
 
-/* model_fit stretches an image, or keeps its proportions where the model has several widths. */
+/* Where model_fit put the image. */
 static field_place place_of(const capl_model *m, int w, const capl_reading *reading)
 {
-  field_place p = {reading->width, reading->height, model_width(m, w), m->meta.height, 1, 1};
+  field_place p = {reading->width, reading->height, model_width(m, w), m->meta.height, 0, 0, 1, 1};
   if (reading->width <= 0 || m->meta.width <= 0) return p;
-  int used = m->meta.width;
+  resize_area area = resize_place(&m->meta.letterbox, p.width, p.height, m->meta.width, m->meta.height);
   if (m->meta.n_widths)
-    resize_choose(reading->width, reading->height, m->meta.height, m->meta.widths, m->meta.n_widths, &used);
-  p.y = (double)reading->height / m->meta.height;
-  p.x = (double)reading->width / used;
+    resize_choose(p.width, p.height, m->meta.height, m->meta.widths, m->meta.n_widths, &area.width);
+  p.left = area.left, p.top = area.top;
+  p.x = (double)p.width / area.width, p.y = (double)p.height / area.height;
   return p;
 }
 

@@ -4,6 +4,7 @@
 #ifndef CAPL_IMAGE_H
 #define CAPL_IMAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,13 @@ typedef struct {
 } capl_image; /* start from {0} */
 
 CAPL_API void capl_image_fini(capl_image *image);
+
+/* How an image comes to another size: stretched, or with its proportions kept, as large as fits, one colour around. */
+typedef struct {
+  bool on;         /* false: it is stretched */
+  bool top_left;   /* false: it is centred; an odd pixel of padding is on the right, at the bottom */
+  uint8_t fill[3]; /* levels of the padding; of gray images the first one */
+} capl_letterbox;
 
 /* Reads any colour type and depth as u8. channels: 1, 3, or 0 = what the file has (gray or RGB); alpha
 ** is composited on white. image's buffer is reused when large enough.

@@ -3,8 +3,9 @@
 **
 ** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
 ** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
-** wants, are stretched to its size with a bicubic filter and normalized as in training. A model of several widths keeps
-** their proportions: they are brought to its height and put into the narrowest of its widths that holds them.
+** wants, are brought to its size with a bicubic filter, stretched or in a letterbox as in training, and normalized
+** likewise. A model of several widths keeps their proportions: they are brought to its height and put into the
+** narrowest of its widths that holds them.
 **
 ** Threads: one model may be used by one thread at a time. Two models may be used by two threads at once, but compute
 ** threads are shared, so that is no faster than one after the other.
@@ -51,7 +52,8 @@ enum { CAPL_MODEL_FIELDS_MAX = 16 /* inputs, and outputs */ };
 /* All borrowed from the model. */
 typedef struct {
   int width, height, channels; /* px that images are resized to, 1 gray or 3 RGB; 0: the model sees no image */
-  int n_widths;                /* 0: all are stretched to width; else the widths that there are */
+  capl_letterbox letterbox;    /* how, unless it has several widths */
+  int n_widths;                /* 0: all are brought to width; else the widths that there are */
   const int *widths;           /* ascending, the last is width */
   int n_inputs, n_outputs;
   const capl_model_field *inputs, *outputs; /* in the order of the file */

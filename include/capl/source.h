@@ -56,7 +56,8 @@ typedef struct {
 
 typedef struct {
   int width, height;   /* px of the samples; 0, 0 = those of the first file */
-  bool resize;         /* files of another size are stretched (bicubic, as model.h does); else they are errors */
+  bool resize;         /* files of another size are brought to it (bicubic, as model.h does); else they are errors */
+  capl_letterbox letterbox; /* how, with resize */
   /* Ascending, with a height and without width and resize: every image is brought to that height (by the same filter),
   ** keeps its proportions, and is filled up on the right with the median of its right edge to the smallest of
   ** these that holds it; one that none holds is squeezed into the last. */
@@ -159,6 +160,8 @@ CAPL_API uint32_t capl_source_count(const capl_source *source);
 CAPL_API int capl_source_width(const capl_source *source);
 CAPL_API int capl_source_height(const capl_source *source);
 CAPL_API int capl_source_channels(const capl_source *source);
+/* How images came to that size. Borrowed. */
+CAPL_API const capl_letterbox *capl_source_letterbox(const capl_source *source);
 /* Ascending px that its images may have, of which capl_source_width is the last; *n = 0: all are that wide.
 ** Borrowed. */
 CAPL_API const int *capl_source_widths(const capl_source *source, int *n);

@@ -57,6 +57,52 @@ static void the_same_size_is_a_copy_and_one_level_stays_one(void **state)
   for (size_t i = 0; i < sizeof wide; i++) assert_int_equal(wide[i], 93);
 }
 
+static void a_letterbox_keeps_proportions(void **state)
+{
+  (void)state;
+  static const struct {
+    bool top_left;
+    int in_width, in_height, width, height;
+    resize_area area;
+  } cases[] = {
+    {false, 5, 3, 16, 8, {1, 0, 13, 8}}, {true, 5, 3, 16, 8, {0, 0, 13, 8}}, {false, 4, 1, 16, 8, {0, 2, 16, 4}},
+    {false, 480, 240, 256, 128, {0, 0, 256, 128}}, {false, 1000, 1, 16, 8, {0, 3, 16, 1}},
+    {false, 16, 8, 16, 8, {0, 0, 16, 8}}, {true, 1, 1, 7, 9, {0, 0, 7, 7}}, {false, 33, 100, 10, 10, {3, 0, 3, 10}},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+    capl_letterbox how = {true, cases[k].top_left, {0}};
+    resize_area a = resize_place(&how, cases[k].in_width, cases[k].in_height, cases[k].width, cases[k].height);
+    assert_memory_equal(&a, &cases[k].area, sizeof a);
+    how.on = false;
+    a = resize_place(&how, cases[k].in_width, cases[k].in_height, cases[k].width, cases[k].height);
+    assert_true(a.left == 0 && a.top == 0 && a.width == cases[k].width && a.height == cases[k].height);
+  }
+}
+
+/* The image is what resize_image makes of it, the rest has the levels asked for. */
+static void a_letterbox_holds_the_resized_image(void **state)
+{
+  (void)state;
+  uint8_t in[5 * 3 * 3], inside[13 * 8 * 3], out[16 * 11 * 3];
+  fill(in, 5, 3, 3);
+  assert_ok(resize_image(in, 5, 3, 3, 13, 8, inside));
+  for (int top_left = 0; top_left < 2; top_left++) {
+    capl_letterbox how = {true, top_left, {200, 100, 50}};
+    resize_area a = {top_left ? 0 : 1, top_left ? 0 : 1, 13, 8};
+    assert_ok(resize_image(in, 5, 3, 3, 13, 8, out));
+    resize_surround(&how, &a, 3, 16, 11, out);
+    for (int y = 0; y < 11; y++)
+      for (int x = 0; x < 16; x++) {
+        bool within = x >= a.left && x < a.left + 13 && y >= a.top && y < a.top + 8;
+        const uint8_t *wanted = within ? inside + ((y - a.top) * 13 + x - a.left) * 3 : how.fill;
+        assert_memory_equal(out + (y * 16 + x) * 3, wanted, 3);
+      }
+  }
+  capl_letterbox how = {true, false, {7, 7, 7}};
+  assert_ok(resize_fit(&how, in, 5, 3, 3, 13, 8, out));
+  assert_memory_equal(out, inside, sizeof inside);
+}
+
 static void absurd_shrinking_is_refused(void **state)
 {
   (void)state;
@@ -85,6 +131,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(resizing_agrees_with_pillow_within_one_level),
     cmocka_unit_test(the_same_size_is_a_copy_and_one_level_stays_one),
+    cmocka_unit_test(a_letterbox_keeps_proportions),
+    cmocka_unit_test(a_letterbox_holds_the_resized_image),
     cmocka_unit_test(absurd_shrinking_is_refused),
     cmocka_unit_test(channels_become_what_is_wanted),
   };

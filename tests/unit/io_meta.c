@@ -33,6 +33,21 @@ static void every_value_arrives(void **state)
   meta_fini(&m);
 }
 
+static const char *with(const char *from, const char *to);
+
+static void a_letterbox_arrives(void **state)
+{
+  (void)state;
+  model_meta m;
+  assert_ok(meta_parse("m", sound, &m));
+  assert_false(m.letterbox.on);
+  meta_fini(&m);
+  assert_ok(meta_parse("m", with("\"bicubic\"", "{\"mode\": \"letterbox\", \"position\": \"top-left\", \"fill\": [1, 2, 3]}"),
+                       &m));
+  assert_true(m.letterbox.on && m.letterbox.top_left && m.letterbox.fill[0] == 1 && m.letterbox.fill[2] == 3);
+  meta_fini(&m);
+}
+
 /* sound with `from` replaced by `to`. */
 static const char *with(const char *from, const char *to)
 {
@@ -75,7 +90,14 @@ static void wrong_values_are_named_with_what_they_should_be(void **state)
      "m: std is a list of 1 numbers above 0, one for each name, not 0"},
     {"\"text\"", "\"points\"", "m: points is a list of 1 to 64 names, not missing"},
     {"\"text\"", "\"class\", \"classes\": [\"a\", \"\"]", "m: classes: name 2 of the classes is empty"},
-    {"\"bicubic\"", "true", "m: resize is \"bicubic\", not true"},
+    {"\"bicubic\"", "true", "m: resize is \"bicubic\" or {mode = \"letterbox\", position, fill}, not true"},
+    {"\"bicubic\"", "{\"mode\": \"crop\"}", "m: resize.mode is \"letterbox\", not \"crop\""},
+    {"\"bicubic\"", "{\"position\": 1}", "m: resize.position is \"center\" or \"top-left\", not 1"},
+    {"\"bicubic\"", "{\"fill\": [1, 2]}", "m: resize.fill is a list of levels 0 to 255, one for each channel, not a list"},
+    {"\"bicubic\"", "{\"fill\": [1, 2, 256]}", "m: resize.fill is a list of levels 0 to 255, one for each channel, not 256"},
+    {"\"bicubic\"", "{}", "m: resize.fill is a list of levels 0 to 255, one for each channel, not missing"},
+    {"\"bicubic\"", "{\"mode\": \"letterbox\"}, \"widths\": [80, 160]",
+     "m: resize.mode is \"bicubic\" where there are widths, not \"letterbox\""},
     {"[0.2, 0.2, 0.1]", "[0.2, 0, 0.1]",
      "m: normalize is \"standardize\", \"unit\" or {mean, std} with one number per channel, std above 0, not an "
      "object"},
@@ -138,6 +160,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_value_arrives),
+    cmocka_unit_test(a_letterbox_arrives),
     cmocka_unit_test(wrong_values_are_named_with_what_they_should_be),
     cmocka_unit_test(a_model_without_a_description_is_no_damaged_one),
     cmocka_unit_test(another_version_is_named_beside_ours),

@@ -257,6 +257,23 @@ static int source_widths(lua_State *L)
   return 1;
 }
 
+/* source:letterbox() -> as model files have it: {mode = "letterbox", position, fill = {level, …}}; nil: stretched */
+static int source_letterbox(lua_State *L)
+{
+  const capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  const capl_letterbox *how = capl_source_letterbox(source);
+  if (!how->on) return lua_pushnil(L), 1;
+  lua_newtable(L);
+  lua_pushliteral(L, "letterbox");
+  lua_setfield(L, -2, "mode");
+  lua_pushstring(L, how->top_left ? "top-left" : "center");
+  lua_setfield(L, -2, "position");
+  lua_newtable(L);
+  for (int c = 0; c < capl_source_channels(source); c++) lua_pushinteger(L, how->fill[c]), lua_rawseti(L, -2, c + 1);
+  lua_setfield(L, -2, "fill");
+  return 1;
+}
+
 /* source:width_of(id) -> px of the batch that a sample is in */
 static int source_width_of(lua_State *L)
 {
@@ -501,7 +518,8 @@ void bind_open_data(lua_State *L)
                                     {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
                                     {"length", source_length}, {"charset", source_charset},
                                     {"class_names", source_class_names}, {"length_min", source_length_min},
-                                    {"widths", source_widths}, {"width_of", source_width_of},
+                                    {"widths", source_widths}, {"letterbox", source_letterbox},
+                                    {"width_of", source_width_of},
                                     {"squeezed", source_squeezed}, {"name", source_name},
                                     {"set_label", source_set_label}, {"left_out", source_left_out},
                                     {"fields", source_fields}, {"read", source_read},     {"subset", source_subset},

@@ -26,6 +26,26 @@ int data_option_widths(lua_State *L, const char *op, int i, int widths[CAPL_WIDT
   return n;
 }
 
+/* letterbox = {top_left = bool, fill = {level, …}}, as lua/capl/data/resize.lua has checked it. */
+static void option_letterbox(lua_State *L, const char *op, int i, capl_letterbox *how)
+{
+  static const bind_option_spec options[] = {{"top_left", BIND_BOOL(capl_letterbox, top_left)},
+                                             {"fill", BIND_OTHER}, BIND_END};
+  int top = lua_gettop(L);
+  how->on = bind_option(L, i, "letterbox");
+  if (how->on) {
+    bind_read_options(L, op, top + 1, options, how);
+    lua_getfield(L, top + 1, "fill");
+    luaL_checktype(L, -1, LUA_TTABLE);
+    for (int c = 0; c < 3; c++) {
+      lua_rawgeti(L, top + 2, c + 1);
+      how->fill[c] = (uint8_t)lua_tointeger(L, -1);
+      lua_pop(L, 1);
+    }
+  }
+  lua_settop(L, top);
+}
+
 static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER capl_case */
 
 /* of capl_folder_options, which are those of other sources too: m is what stands before their members there */
@@ -40,6 +60,7 @@ static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER ca
   {"case", BIND_WORD(T, m folding.letters), .words = cases},      \
   {"fold_width", BIND_BOOL(T, m folding.width)},                  \
   {"resize", BIND_BOOL(T, m resize)},                             \
+  {"letterbox", BIND_OTHER},                                      \
   {"widths", BIND_OTHER},                                         \
   {"classes", BIND_OTHER},                                        \
   {"fields", BIND_OTHER},                                         \
@@ -83,6 +104,7 @@ static int data_folder_source(lua_State *L)
   capl_folder_options o = {.stop = capl_interrupt_pending};
   bind_read_options(L, "data.folder", 2, options, &o);
   o.n_widths = data_option_widths(L, "data.folder", 2, o.widths);
+  option_letterbox(L, "data.folder", 2, &o.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.folder", 2);
   o.classes = classes;
   data_option_fields(L, "data.folder", 2, &o.fields);
@@ -141,6 +163,7 @@ static int data_list_source(lua_State *L)
   bind_read_options(L, "data.list", 2, options, &o);
   o.list.separator = check_separator(L, o.separator);
   o.list.images.n_widths = data_option_widths(L, "data.list", 2, o.list.images.widths);
+  option_letterbox(L, "data.list", 2, &o.list.images.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.list", 2);
   o.list.images.classes = classes;
   data_option_fields(L, "data.list", 2, &o.list.images.fields);
@@ -157,6 +180,7 @@ static int data_lmdb_source(lua_State *L)
   capl_lmdb_options o = {.images = {.stop = capl_interrupt_pending}, .stop = capl_interrupt_pending};
   bind_read_options(L, "data.lmdb", 2, options, &o);
   o.images.n_widths = data_option_widths(L, "data.lmdb", 2, o.images.widths);
+  option_letterbox(L, "data.lmdb", 2, &o.images.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.lmdb", 2);
   o.images.classes = classes;
   data_option_fields(L, "data.lmdb", 2, &o.images.fields);

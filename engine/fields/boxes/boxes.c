@@ -53,7 +53,7 @@ static int collect(const model_field *f, const field_scores *s, const field_plac
       if (logits[k] > logits[best]) best = k;
     double sure = 1 / (1 + exp(-logits[best])), *row = rows + (size_t)n * ROW;
     if (sure < ((const boxes_own *)f->own)->threshold) continue;
-    row[0] = from[0] * px_x, row[1] = from[1] * px_y, row[2] = from[2] * px_x, row[3] = from[3] * px_y;
+    for (int d = 0; d < 4; d++) row[d] = d % 2 ? (from[d] - p->top) * px_y : (from[d] - p->left) * px_x;
     row[4] = best, row[5] = sure;
     n++;
   }

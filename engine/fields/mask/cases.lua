@@ -10,6 +10,9 @@ return {
     columns = {"0.5000", "0.2500", "0.2500"}, json = {mask = {none = 0.5, left = 0.25, low = 0.25}}},
   {"has the size of the image that is given", meta = meta, output = cells, width = 3, height = 3,
     gives = {levels = {{0, 0, 0}, {1, 2, 2}, {1, 2, 2}}}},
+  {"is cut out of the letterbox", meta = {output = "mask", classes = {"none", "left", "low"}, resize = {
+    mode = "letterbox", position = "center", fill = {0}}}, output = cells, width = 1, height = 4,
+    gives = {levels = {{0}, {0}, {2}, {2}}, values = {0.5, 0, 0.5}}},
   {"reads one logit of two classes", meta = {output = "mask", classes = {"bg", "fg"}}, output = {{{-1, 2}}}, width = 2,
     height = 1, gives = {levels = {{0, 1}}, values = {0.5, 0.5}}},
   {"takes the first of equal scores", meta = meta, output = {{{0}}, {{0}}, {{0}}}, width = 1, height = 1,

@@ -41,18 +41,18 @@ static void choose(const double *scores, int K, size_t n, uint8_t *cells)
       if (scores[(size_t)k * n + i] > scores[cells[i] * n + i]) cells[i] = (uint8_t)k;
 }
 
-/* The cell, of n over in px, that the middle of pixel i as given is in. */
-static int64_t cell_of(int i, double px, int in, int64_t n)
+/* The cell, of n over in px, that the middle of pixel i as given is in; the image begins at px first of them. */
+static int64_t cell_of(int i, double px, int first, int in, int64_t n)
 {
-  int64_t at = (int64_t)((i + 0.5) / px * (double)n / in);
+  int64_t at = (int64_t)((first + (i + 0.5) / px) * (double)n / in);
   return at < n ? at : n - 1;
 }
 
 static void stretch(const uint8_t *cells, const int64_t *size, const field_place *p, uint8_t *levels)
 {
   for (int y = 0; y < p->height; y++) {
-    const uint8_t *row = cells + cell_of(y, p->y, p->in_height, size[1]) * size[2];
-    for (int x = 0; x < p->width; x++) *levels++ = row[cell_of(x, p->x, p->in_width, size[2])];
+    const uint8_t *row = cells + cell_of(y, p->y, p->top, p->in_height, size[1]) * size[2];
+    for (int x = 0; x < p->width; x++) *levels++ = row[cell_of(x, p->x, p->left, p->in_width, size[2])];
   }
 }
 
@@ -72,7 +72,7 @@ static capl_status decode(const model_field *f, const field_scores *s, const fie
                           capl_output *out)
 {
   size_t n = (size_t)s->size[1] * (size_t)s->size[2];
-  field_place own = {(int)s->size[2], (int)s->size[1], (int)s->size[2], (int)s->size[1], 1, 1};
+  field_place own = {(int)s->size[2], (int)s->size[1], (int)s->size[2], (int)s->size[1], 0, 0, 1, 1};
   const field_place *p = place->width > 0 ? place : &own;
   size_t pixels = (size_t)p->width * (size_t)p->height;
   if (!field_finite(s->numbers, n * (size_t)s->size[0])) return field_not_finite();

@@ -9,6 +9,12 @@ return {
   {"are px of the image that is given", meta = two, output = {{4, 2}, {8, 6}}, width = 32, height = 4,
     gives = {values = {8, 1, 1, 16, 3, 1}, per_row = 3}, columns = {"8.00", "1.00", "16.00", "3.00"},
     json = {points = {gap = {8, 1}, piece = {16, 3}}}},
+  {"are within the letterbox", meta = {output = "points", points = {"gap", "piece"}, resize = {mode = "letterbox",
+    position = "center", fill = {9}}}, output = {{6, 2}, {8, 6}}, width = 8, height = 16,
+    gives = {values = {0, 4, 1, 4, 12, 1}}},
+  {"are within the letterbox at the top left", meta = {output = "points", points = {"gap", "piece"}, resize = {
+    mode = "letterbox", position = "top-left", fill = {9}}}, output = {{6, 2}, {8, 6}}, width = 32, height = 8,
+    gives = {values = {12, 4, 1, 16, 12, 1}}},
   {"may stand in one row", meta = two, output = {4, 2, 8, 6}, gives = {values = {4, 2, 1, 8, 6, 1}}},
   {"say whether they are visible", meta = two, output = {{4, 2, 0}, {8, 6, 2}},
     gives = {values = {4, 2, 0.5, 8, 6, 0.880797}}, json = {visible = {gap = 0.5, piece = 0.880797}}},

@@ -76,7 +76,10 @@ static capl_status decode(const model_field *f, const field_scores *s, const fie
   if (!rows) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d points", P);
   if (((const points_own *)f->own)->decoding == HEATMAP) read_maps(s, P, place, rows);
   else read_coordinates(s->numbers, P, (int)n / P, rows);
-  for (int p = 0; place->width > 0 && p < P; p++) rows[3 * p] *= place->x, rows[3 * p + 1] *= place->y;
+  for (int p = 0; place->width > 0 && p < P; p++) {
+    rows[3 * p] = (rows[3 * p] - place->left) * place->x;
+    rows[3 * p + 1] = (rows[3 * p + 1] - place->top) * place->y;
+  }
   out->values = rows, out->n_values = 3 * P, out->per_row = 3;
   return CAPL_OK;
 }

@@ -55,10 +55,19 @@ local function refuse_bad_labels(source, d)
     hint = hint_of(source, d)}
 end
 
+-- How the model's images come to its size: an option of sources.
+local function resize_of(info)
+  local meta = core.json_decode(info.meta)
+  for _, input in ipairs(meta.inputs or {meta}) do
+    if type(input.resize) == "table" then return input.resize end
+  end
+  return not info.widths
+end
+
 -- Options of the images, as the model sees them.
 local function sized(opts, info)
   opts.widths, opts.width, opts.height = info.widths, not info.widths and info.width or nil, info.height
-  opts.channels = info.channels
+  opts.channels, opts.resize = info.channels, resize_of(info)
   return opts
 end
 
@@ -115,7 +124,6 @@ local BATCH = 16
 local function fields_of(o, d)
   local opts = d.kind.truth(d, {mask = o.mask, points = data_fields.list(o.points),
     numbers = data_fields.list(o.numbers), columns = o.data:find("%.[ct]sv$") ~= nil})
-  opts.resize = true
   return opts
 end
 

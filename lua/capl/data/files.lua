@@ -5,6 +5,7 @@ local core, observer = ...
 local check = require "check"
 local file_fields = require "data.file_fields"
 local guess = require "data.guess"
+local read_resize = require("data.resize").read
 local read_charset = require("fields.charset").read
 local symbols = require "fields.symbols"
 
@@ -61,11 +62,12 @@ local function image_options(where, o, labels)
   local charset, classes = labels and labels.charset, labels and labels.classes
   local lo, hi = read_length(where, not classes and o.length or nil)
   local widths, step = read_widths(where, o.widths)
+  local resize, letterbox = read_resize(where, o.resize, o.channels)
   if charset == nil and o.charset ~= "auto" then charset = o.charset end
   return {
     width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
-    classes = classes, variable = o.variable, case = o.case, fold_width = o.fold_width, resize = o.resize,
-    widths = widths, width_step = step, fields = (file_fields.read(where, o)),
+    classes = classes, variable = o.variable, case = o.case, fold_width = o.fold_width, resize = resize,
+    letterbox = letterbox, widths = widths, width_step = step, fields = (file_fields.read(where, o)),
   }
 end
 
@@ -452,7 +454,10 @@ function files.new(make)
   --       filled up on the right with their background (the median of their right edge) to the smallest of these widths
   --       that holds them; one that is wider than all is squeezed. Batches are of one width each. widths = "auto": at
   --       most 6, multiples of 8 px, chosen by the sizes of the files; {step = 16}: of 16.
-  --       resize = false: files of another size are errors, true: they are stretched, as predict does; channels = 1 | 3
+  --       resize = false: files of another size are errors, true: they are stretched, as predict does; "letterbox":
+  --       they keep their proportions, as large as fits, in the middle and white around; {mode = "letterbox",
+  --       position = "center" | "top-left", fill = 255 | {255, 255, 255}}: the level around them, or one for each
+  --       channel. predict does the same; points and boxes move along, padding of masks is 255. channels = 1 | 3
   --       mask = "_mask.png": a_mask.png is the mask of a.png or a.jpg, a gray or palette PNG of its size, and no image
   --       itself; its levels or numbers of colours are the classes. mask = {file = "_mask.png", root = "masks",
   --       classes = {"sky", "road"}, values = {0, 255}}: masks lie below another folder; names of the classes, or how

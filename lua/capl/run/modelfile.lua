@@ -66,7 +66,7 @@ local function facts_of(run, loader)
   local width, height, channels, resize
   if run.image_shape or not run.input_shape then -- not of series
     width, height, channels = run:image_size()
-    resize = "bicubic"
+    resize = loader and loader.source.box:letterbox() or "bicubic"
   end
   local widths = loader and loader.widths
   local facts = {
