@@ -22,7 +22,7 @@
 
 local p = capl.params {
   data = "", -- JSON lines of pictures and points, or a folder with a labels.jsonl; empty: drawn sliders
-  size = "256x128", -- of the network's input in px, multiples of 32; pictures are stretched to it
+  size = "256x128", -- of the network's input in px, multiples of 32; white around pictures of other proportions
   width = 16, -- channels of the first resolution; the others have 2, 4 and 8 times as many
   fpn = 48, -- channels of the merged features
   max_time = "30m", -- time limit, or none
@@ -98,8 +98,8 @@ if p.data == "" then
   parts.val, parts.test = drawn("val", p.seed + 1, p.val), drawn("test", p.seed + 2, p.test)
 else
   local all = data.open(p.data, {
-    points = "points", numbers = p.angle > 0 and {angle = "angle"} or nil, channels = 3, resize = true, width = width,
-    height = height,
+    points = "points", numbers = p.angle > 0 and {angle = "angle"} or nil, channels = 3, resize = "letterbox",
+    width = width, height = height,
   })
   check_points(all)
   parts.train, parts.val, parts.test = data.split(all, {val = p.held_out, test = p.held_out})

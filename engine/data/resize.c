@@ -22,7 +22,8 @@ static void turn_levels(const uint8_t *in, int height, int width, int channels, 
 /* Halves go up, as in Pillow. */
 static float clamp_round(float v)
 {
-  return floorf(fminf(fmaxf(v, 0), 255) + 0.5f);
+  v = v > 0 ? v : 0;
+  return (float)(int)((v < 255 ? v : 255) + 0.5f);
 }
 
 /* (W,H,C) -> (H,W,C), rounded to levels as Pillow does between its passes. */

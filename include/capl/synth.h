@@ -197,8 +197,8 @@ enum {
 
 typedef struct {
   int width, height; /* px, 240..2048 by 120..2048; 0, 0 = 320, 160, with mixed 512, 256 */
-  bool mixed;        /* pictures of many sizes (W 280..480, H 140..240), each brought to width x height: enlarged as a
-                     ** whole, centred, white around it */
+  bool mixed;        /* pictures of many sizes (W 280..480, H 140..240), each brought to width x height by a centred
+                     ** letterbox, white around it, as files are (source.h) */
   uint32_t background_first, background_count; /* which backgrounds of seed; 0, 0 = 0, 2000. Sources of one seed with
                                                ** others share none */
   int size_lo, size_hi; /* px of the piece, even ones of 32..96; 0, 0 = 46, 64 */

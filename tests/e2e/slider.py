@@ -21,21 +21,31 @@ def has_its_sizes():
         check(status == 0 and re.search(rf"^total +{count} ", out, re.M), f"{count} parameters of {preset}", out[-500:] + err)
 
 
+LETTERBOX = {"mode": "letterbox", "position": "center", "fill": [255, 255, 255]}
+
+
+def resize_of(path):
+    with open(path + "/meta.json", encoding="utf-8") as file:
+        return json.load(file)["resize"]
+
+
 def draws():
     """The pictures of small, two steps."""
     status, out, err = run("--epochs=1", "--epoch=8", "--val=2", "--test=2", "--ema_compare=true", *TINY)
     check(status == 0 and re.search(r"^gap: +MAE .* within 1 px .* within 2.5 px ", out, re.M), "drawn sliders", out + err)
     status, out, err = capl("verify", "runs/slider/best.capl")
     check(status == 0 and "allowed): ok" in out, "verify", out + err)
+    check(resize_of("runs/slider/best.capl") == LETTERBOX, "the model file has the letterbox of drawn sliders", "")
 
 
 def own_pictures():
-    status, out, err = capl("generate", "--preset=slider", "--n=20", "--seed=3", "--width=240", "--height=120", "--out=own")
+    status, out, err = capl("generate", "--preset=slider", "--n=20", "--seed=3", "--width=240", "--height=150", "--out=own")
     check(status == 0, "generate", out + err)
     status, out, err = run("--data=own/labels.jsonl", "--epochs=8", *OWN)
     losses = [float(x) for x in re.findall(r"^val +\d+  loss ([\d.]+)", out, re.M)]
     check(status == 0 and losses[-1] < 0.97 * losses[0], "the loss falls", out + err)
     check("never read by the recipe: held_out" not in out, "a part is held out", out)
+    check(resize_of("runs/slider-2/best.capl") == LETTERBOX, "the model file has the letterbox of own pictures", "")
 
 
 PIXELS = """local source = data.folder('%s', {channels = 3})
@@ -57,7 +67,7 @@ def draws_what_it_finds():
     found = json.loads(out.splitlines()[0])["points"]
     for name in ("gap", "piece"):
         x, y = (round(v - 0.5) for v in found[name])
-        check(0 <= x < 240 and 0 <= y < 120, name + " is in the picture", str(found))
+        check(0 <= x < 240 and 0 <= y < 150, name + " is in the picture", str(found))
         check(pixel("over", x, y) != pixel("own", x, y), f"a mark where {name} is", str(found))
     check(pixel("over", 239, 0) == pixel("own", 239, 0), "and none elsewhere", str(found))
 

@@ -8,6 +8,7 @@
 #include "synth/scenes/backdrop.h"
 #include "synth/identity.h"
 #include "data/image.h"
+#include "data/resize.h"
 #include "data/hash64.h"
 #include "synth/scenes/scene.h"
 #include "synth/scenes/slider.h"
@@ -21,20 +22,16 @@ typedef struct {
   capl_slider_options options;
 } slider_source;
 
-/* How the canvas comes into the sample: enlarged, with a margin. */
+/* How the canvas comes into the sample. */
 typedef struct {
-  int width, height; /* px of the picture in the sample */
-  int left, top;
+  resize_area area;
   float per_x, per_y; /* sample px per canvas px */
 } fitting;
 
 static fitting fit(const slider_plan *plan, const capl_source *s)
 {
-  float wide = (float)s->width / (float)plan->width, high = (float)s->height / (float)plan->height,
-  scale = wide < high ? wide : high;
-  fitting f = {.width = (int)(scale * (float)plan->width + 0.5f), .height = (int)(scale * (float)plan->height + 0.5f)};
-  f.left = (s->width - f.width) / 2, f.top = (s->height - f.height) / 2;
-  f.per_x = (float)f.width / (float)plan->width, f.per_y = (float)f.height / (float)plan->height;
+  fitting f = {.area = resize_place(&s->letterbox, plan->width, plan->height, s->width, s->height)};
+  f.per_x = (float)f.area.width / (float)plan->width, f.per_y = (float)f.area.height / (float)plan->height;
   return f;
 }
 
@@ -45,13 +42,13 @@ static void write_place(const slider_plan *plan, const slider_place *at, const f
 {
   if (point) {
     canvas_point centre = slider_centre(plan, at);
-    point[0] = (float)f->left + f->per_x * centre.x;
-    point[1] = (float)f->top + f->per_y * centre.y;
+    point[0] = (float)f->area.left + f->per_x * centre.x;
+    point[1] = (float)f->area.top + f->per_y * centre.y;
     point[2] = 1;
   }
   if (box) {
     slider_box(plan, at, box);
-    for (int i = 0; i < 4; i++) box[i] = i % 2 ? (float)f->top + f->per_y * box[i] : (float)f->left + f->per_x * box[i];
+    for (int i = 0; i < 4; i++) box[i] = i % 2 ? (float)f->area.top + f->per_y * box[i] : (float)f->area.left + f->per_x * box[i];
     box[4] = class;
   }
 }
@@ -78,47 +75,22 @@ static void write_labels(const slider_plan *plan, const fitting *f, const capl_s
 
 /* ---- pixels ---------------------------------------------------------------------------------- */
 
-/* Levels of the canvas at a place between its pixels, the nearest of them beyond its edge. */
-static void between(const canvas *c, float x, float y, uint8_t rgb[3])
-{
-  x = portable_clamp(x - 0.5f, 0, (float)c->width - 1);
-  y = portable_clamp(y - 0.5f, 0, (float)c->height - 1);
-  int column = (int)x < c->width - 1 ? (int)x : c->width - 2, row = (int)y < c->height - 1 ? (int)y : c->height - 2;
-  size_t at = (size_t)row * (size_t)c->width + (size_t)column, below = at + (size_t)c->width;
-  float across = x - (float)column, down = y - (float)row;
-  for (int k = 0; k < 3; k++) {
-    const float *p = c->plane[k];
-    float level = portable_mix(portable_mix(p[at], p[at + 1], across), portable_mix(p[below], p[below + 1], across),
-                               down);
-    rgb[k] = (uint8_t)(portable_clamp(level, 0, 255) + 0.5f);
-  }
-}
-
-static void write_fitted(const canvas *c, const fitting *f, const capl_source *s, uint8_t *pixels)
-{
-  memset(pixels, 255, (size_t)s->width * (size_t)s->height * (size_t)s->channels);
-  for (int y = 0; y < f->height; y++)
-    for (int x = 0; x < f->width; x++) {
-      uint8_t rgb[3], *to = pixels + ((size_t)(f->top + y) * (size_t)s->width + (size_t)(f->left + x))
-      * (size_t)s->channels;
-      between(c, ((float)x + 0.5f) / f->per_x, ((float)y + 0.5f) / f->per_y, rgb);
-      if (s->channels == 3) memcpy(to, rgb, 3);
-      else *to = capl_luma(rgb[0], rgb[1], rgb[2]);
-    }
-}
-
-static capl_status write_pixels(const slider_source *s, const slider_plan *plan, const fitting *f, capl_image *scratch,
-                                uint8_t *pixels)
+/* The picture lies behind the canvas in the thread's memory when it has another size than the sample. Then it is fitted
+** as a model file fits one. */
+static capl_status write_pixels(const slider_source *s, const slider_plan *plan, capl_image *scratch, uint8_t *pixels)
 {
   const capl_source *base = &s->scene.base;
   canvas c;
   outline o;
-  CAPL_TRY(canvas_open(&c, plan->width, plan->height, NULL, scratch));
+  int W = plan->width, H = plan->height;
+  CAPL_TRY(capl_image_resize(scratch, (int)canvas_bytes(W, H) + 3 * W * H, 1, 1));
+  uint8_t *drawn = scratch->pixels + canvas_bytes(W, H);
+  CAPL_TRY(canvas_open(&c, W, H, NULL, scratch));
   backdrop_draw(&c, s->scene.seed, plan->background, &o);
   slider_draw(plan, &c);
-  if (plan->width == base->width && plan->height == base->height) canvas_write(&c, base->channels, pixels);
-  else write_fitted(&c, f, base, pixels);
-  return CAPL_OK;
+  if (!base->letterbox.on) return canvas_write(&c, base->channels, pixels), CAPL_OK;
+  canvas_write(&c, base->channels, drawn);
+  return resize_fit(&base->letterbox, drawn, W, H, base->channels, base->width, base->height, pixels);
 }
 
 static capl_status slider_read(capl_source *source, const capl_read *what, capl_image *scratch, const capl_sample *to)
@@ -130,7 +102,7 @@ static capl_status slider_read(capl_source *source, const capl_read *what, capl_
   slider_roll(&plan, &s->options, s->scene.seed, &rng);
   fitting f = fit(&plan, source);
   write_labels(&plan, &f, to);
-  return to->pixels ? write_pixels(s, &plan, &f, scratch, to->pixels) : CAPL_OK;
+  return to->pixels ? write_pixels(s, &plan, scratch, to->pixels) : CAPL_OK;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -191,6 +163,7 @@ capl_status capl_source_slider_new(const capl_slider_options *options, const cap
   if (status != CAPL_OK) return free(s), status;
   capl_source *base = &s->scene.base;
   base->width = o.width, base->height = o.height;
+  base->letterbox = (capl_letterbox){.on = o.mixed, .fill = {255, 255, 255}};
   scene_field(base, "points", CAPL_FIELD_POINTS, 2, 2 + CAPL_SLIDER_DECOYS, 3);
   scene_field(base, "boxes", CAPL_FIELD_BOXES, 2, 2 + CAPL_SLIDER_DECOYS, 5);
   scene_field(base, "angle", CAPL_FIELD_VALUES, 1, 1, 0);
