@@ -34,7 +34,9 @@ local p = capl.params {
   batch = 32, -- images per step
   epochs = "200", -- limit in passes over the training images, a number or none
   max_time = "none", -- time limit, such as 30m; the learning rate decays to 0 over the whole run
+  optimizer = capl.choice {"adamw", "muon"}, -- muon: for matrices and convolutions; the others have AdamW
   lr = 8e-4, -- highest learning rate of AdamW
+  muon_lr = 0.01, -- highest learning rate of Muon
   warmup = 5, -- warm-up epochs
   weight_decay = 1e-4,
   clip = 1, -- norm of the gradients, at most
@@ -49,7 +51,10 @@ local p = capl.params {
   seed = 42,
   presets = {
     full = {size = 512}, -- as it is
-    small = {size = 128, batch = 16, epochs = "none", max_time = "30m", precision = "auto"}, -- for a processor
+    small = { -- for a processor
+      size = 128, batch = 16, epochs = "none", max_time = "30m", precision = "auto", optimizer = "muon", lr = 3e-3,
+      warmup = 2, augment = "minimal", dropout = 0,
+    },
   },
 }
 capl.manual_seed(p.seed)
@@ -214,7 +219,24 @@ capl.model(model, {output = "mask", names = CLASSES})
 
 -- ---- training ----
 
-local lr = optim.schedule.warmup_cosine {lr = p.lr, warmup = p.warmup * images:batches(), total = "run"}
+local function rate(lr)
+  return optim.schedule.warmup_cosine {lr = lr, warmup = p.warmup * images:batches(), total = "run"}
+end
+
+local function optimizer()
+  if p.optimizer == "adamw" then
+    return optim.AdamW(model:parameters(), {lr = rate(p.lr), weight_decay = p.weight_decay})
+  end
+  local matrices, others = {}, {}
+  for name, parameter in model:named_parameters() do
+    local vector = #parameter.shape == 1 or name:find("classify", 1, true) or parameter.shape[2] == 1
+    table.insert(vector and others or matrices, parameter)
+  end
+  return optim.join {
+    optim.Muon(matrices, {lr = rate(p.muon_lr), momentum = 0.9, weight_decay = p.weight_decay}),
+    optim.AdamW(others, {lr = rate(p.lr), weight_decay = 0}),
+  }
+end
 
 train.fit {
   model = model, train = images, val = val, test = test,
@@ -223,7 +245,7 @@ train.fit {
     local dice = nn.dice(output, batch.mask, {per_image = true, smooth = 1e-8, ignore_index = IGNORED})
     return nn.cross_entropy(output, batch.mask, {ignore_index = IGNORED}) + dice * p.dice
   end,
-  optimizer = optim.AdamW(model:parameters(), {lr = lr, weight_decay = p.weight_decay}), clip_norm = p.clip,
+  optimizer = optimizer(), clip_norm = p.clip,
   epochs = tonumber(p.epochs), max_time = p.max_time, early_stop = {patience = p.patience, unit = "epochs"},
   precision = p.precision,
 }

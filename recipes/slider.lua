@@ -30,14 +30,18 @@ local p = capl.params {
   epoch = 4096, -- drawn pictures of an epoch
   batch = 32, -- pictures per step
   schedule = capl.choice {"cosine", "restarts"}, -- to 0 over the run; or restarts after 1, 3, 7, 15, 31 epochs
-  lr = 2e-3, -- highest learning rate of AdamW
-  warmup = 50, -- warm-up steps of the schedule cosine
+  optimizer = capl.choice {"muon", "adamw"}, -- of the matrices and convolutions; the others have AdamW
+  lr = 0.01, -- highest learning rate of Muon
+  adam_lr = 3e-3, -- highest learning rate of AdamW
+  warmup = 100, -- warm-up steps of the schedule cosine
   weight_decay = 0.05,
   clip = 1, -- norm that gradients are clipped to
   ema = 0.99, -- decay of the averaged weights, which are evaluated and saved
   ema_compare = false, -- true: the weights without averaging are evaluated, too
   negatives = 0.5, -- weight of the decoys' loss
   margin = 0.2, -- by which the score of the gap must be above that of each decoy
+  offset = capl.choice {"near", "centre"}, -- cells that learn where the point is: all near it, or its own alone
+  offset_beta = 0.1, -- cells of error from which the loss of the place is linear
   angle = 0.5, -- weight of the rotation's loss; 0: the data has no angle
   padding = 0.3, -- weight of the padding's loss
   rows = 0.8, -- weight of the loss of the heat maps' rows
@@ -51,7 +55,7 @@ local p = capl.params {
     small = {size = "256x128", width = 16, fpn = 48},
     full = {
       size = "512x256", width = 32, fpn = 128, max_time = "none", epochs = "40", batch = 128, schedule = "restarts",
-      lr = 3e-4, ema = 0.999,
+      optimizer = "adamw", adam_lr = 3e-4, ema = 0.999, offset = "centre", offset_beta = 1,
     },
   },
 }
@@ -108,9 +112,9 @@ local images, val, test = loader(parts.train, "train"), loader(parts.val, "val")
 
 -- (N,1,height,width): 0 where a whole row or column is white, as the padding around a picture is; else 1
 local function inside(image)
-  local n, darkest = image:size(1), image:amin({2}) -- (N,height,width)
-  local rows = darkest:amin({3}):lt(0.99):float():view(n, 1, height, 1)
-  local columns = darkest:amin({2}):lt(0.99):float():view(n, 1, 1, width)
+  local n = image:size(1)
+  local rows = image:amin({2, 4}):lt(0.99):float():view(n, 1, height, 1)
+  local columns = image:amin({3}):amin({2}):lt(0.99):float():view(n, 1, 1, width)
   return rows * columns
 end
 
@@ -241,6 +245,8 @@ local function head(outputs)
   return nn.Sequential {nn.Conv2d(p.fpn, c, 3, {padding = 1}), nn.BatchNorm2d(c), nn.ReLU(), nn.Conv2d(c, outputs, 1)}
 end
 
+local reach = p.offset == "near" and 3 or 0.5 -- cells from a cell's middle to the farthest point that it can name
+
 local SliderNet = nn.class("SliderNet")
 
 function SliderNet:init()
@@ -256,7 +262,7 @@ function SliderNet:forward(image)
   local x = capl.cat({image, inside(image)}, 2)
   local features = self.fpn(self.stage4(self.stage3(self.stage2 {self.stem(x)})))
   local maps = capl.cat({self.gap(features), self.piece(features)}, 2)
-  local place = self.offset(features):tanh() * 0.5 + 0.5
+  local place = self.offset(features):tanh() * reach + 0.5
   if not self.training then
     local outside = share_inside(image):le(0.5):float():view(image:size(1), 1, H, W)
     return capl.cat({maps - outside * 30, place}, 2) -- below all others
@@ -281,8 +287,8 @@ capl.model(model, {output = "points", names = {"gap", "piece"}, decoding = "heat
 
 local columns, rows = capl.arange(W):float():view(1, 1, W), capl.arange(H):float():view(1, H, 1)
 
--- Of points (N,2) in px: heat (N,H,W), a Gaussian of 1.5 cells; centre (N,H,W), 1 in the point's cell, else 0; the
--- place in that cell (N,2).
+-- Of points (N,2) in px: heat (N,H,W), a Gaussian of 1.5 cells; (N,H,W), 1 in the cells that learn the place, else 0;
+-- the place as each cell sees it, in cells (N,2,H,W).
 local function target(points)
   local n, at = points:size(1), points / 4
   local cell = at:int():float()
@@ -290,7 +296,10 @@ local function target(points)
   local dy = rows - cell:select(2, 2):view(n, 1, 1)
   local near = dx:abs():le(4):float() * dy:abs():le(4):float()
   local heat = ((dx * dx + dy * dy) * (-1 / (2 * 1.5 ^ 2))):exp() * near
-  return heat, dx:eq(0):float() * dy:eq(0):float(), at - cell
+  local learn = p.offset == "near" and heat:gt(0.35):float() or dx:eq(0):float() * dy:eq(0):float()
+  local inside_cell = (at - cell):view(n, 2, 1, 1)
+  local zeros = capl.zeros(n, 1, H, W)
+  return heat, learn, inside_cell - capl.stack({dx + zeros:select(2, 1), dy + zeros:select(2, 1)}, 2)
 end
 
 local function mean_where(values, mask, per_cell)
@@ -306,11 +315,10 @@ local function focal(logits, heat, weight)
   return (l * weight):sum() / (positive * weight):sum():clamp(1, nil)
 end
 
--- Places (N,2,H,W) against (N,2), in the cell of the point alone.
-local function offset_loss(places, place, centre)
-  local n = places:size(1)
-  local wanted = place:view(n, 2, 1, 1):expand(n, 2, H, W)
-  return mean_where(nn.smooth_l1(places, wanted, {reduction = "none"}), centre:view(n, 1, H, W), 2)
+-- Places (N,2,H,W), where learn (N,H,W) is 1
+local function offset_loss(places, wanted, learn)
+  local far = nn.smooth_l1(places, wanted, {reduction = "none", beta = p.offset_beta})
+  return mean_where(far, learn:view(-1, 1, H, W), 2)
 end
 
 -- The gap's score at its place must be above that at each decoy.
@@ -353,8 +361,8 @@ local function loss(output, batch)
   local total = padding_loss(output:narrow(2, 1, 2), weight) * p.padding
   for k = 1, 2 do
     local logits = output:select(2, k)
-    local heat, centre, place = target(batch.points:select(2, k):narrow(2, 1, 2))
-    total = total + focal(logits, heat, weight) + offset_loss(output:narrow(2, 2 * k + 1, 2), place, centre)
+    local heat, learn, place = target(batch.points:select(2, k):narrow(2, 1, 2))
+    total = total + focal(logits, heat, weight) + offset_loss(output:narrow(2, 2 * k + 1, 2), place, learn)
       + row_loss(logits, heat) * (p.rows / 2)
     if k == 1 and p.angle > 0 and output:size(2) == 8 then
       total = total + angle_loss(output:select(2, 7), output:select(2, 8), batch.angle, heat) * p.angle
@@ -392,18 +400,30 @@ end
 
 -- ---- training ----
 
-local rate
-if p.schedule == "restarts" then
-  rate = optim.schedule.per_epoch(
-    optim.schedule.cosine_restart {lr = p.lr, T_0 = 1, T_mult = 2, eta_min = p.lr / 100},
+local function rate(lr)
+  if p.schedule == "cosine" then return optim.schedule.warmup_cosine {lr = lr, warmup = p.warmup, total = "run"} end
+  return optim.schedule.per_epoch(
+    optim.schedule.cosine_restart {lr = lr, T_0 = 1, T_mult = 2, eta_min = lr / 100},
     {steps = math.ceil(parts.train:count() / p.batch)})
-else
-  rate = optim.schedule.warmup_cosine {lr = p.lr, warmup = p.warmup, total = "run"}
+end
+
+local function optimizer()
+  if p.optimizer == "adamw" then
+    return optim.AdamW(model:parameters(), {lr = rate(p.adam_lr), weight_decay = p.weight_decay})
+  end
+  local matrices, others = {}, {}
+  for _, parameter in ipairs(model:parameters()) do
+    table.insert(#parameter.shape == 4 and parameter.shape[2] > 1 and matrices or others, parameter)
+  end
+  return optim.join {
+    optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay}),
+    optim.AdamW(others, {lr = rate(p.adam_lr), weight_decay = 0}),
+  }
 end
 
 train.fit {
   model = model, train = images, val = val, test = test, loss = loss, meter = meter,
-  optimizer = optim.AdamW(model:parameters(), {lr = rate, weight_decay = p.weight_decay}),
+  optimizer = optimizer(),
   clip_norm = p.clip, ema = p.ema, ema_compare = p.ema_compare, precision = p.precision,
   epochs = tonumber(p.epochs), max_time = p.max_time,
 }

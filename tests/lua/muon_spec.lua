@@ -44,6 +44,14 @@ describe("Muon", function()
     assert.is_true(largest(first_step(leaf(12, 30), grad) - written_down(grad)) < 1e-3)
   end)
 
+  it("steps a clipped 1x1 convolution with more outputs than inputs without the slow reference", function()
+    local weight = leaf(12, 4, 1, 1)
+    local opt = optim.Muon({weight}, {lr = 1, clip_norm = 1})
+    local before = capl.counters().ref_fallbacks
+    opt:backward_step((weight * capl.randn({12, 4, 1, 1})):sum())
+    assert.equal(before, capl.counters().ref_fallbacks)
+  end)
+
   it("treats a convolution as the matrix of its outputs", function()
     local grad = capl.randn({6, 4, 3, 3})
     local step = first_step(leaf(6, 4, 3, 3), grad)

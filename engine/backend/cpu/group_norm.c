@@ -136,7 +136,7 @@ static void grad_sums(const group_job *job, const channel_room *r, const void *x
   vec_pixels p = pixels_of(job);
   vec_norm n = {.center = r->center, .scale = r->center, .shift = r->center}; /* the last two: for relu, unused */
   for (int64_t c = 0; c < job->channels; c++) r->first[c] = r->second[c] = 0;
-  if (job->last) cpu_now->norm_grad_sums(&p, &n, x, dy, r->first, r->second);
+  if (job->last) cpu_now->norm_grad_sums(&p, &n, x, dy, NULL, r->first, r->second);
   else
     for (int64_t c = 0; c < job->channels; c++)
       cpu_now->run_grad_sums(job->real, job->pixels, run_at(job, x, c), run_at(job, dy, c), r->center[c], &r->first[c],

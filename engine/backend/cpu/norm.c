@@ -260,8 +260,8 @@ static void grad_sums_part(void *arg, int64_t begin, int64_t end, int thread)
   vec_pixels part = job->p;
   part.rows = end - begin;
   int64_t at = thread * job->room->channels;
-  cpu_now->norm_grad_sums(&part, &job->n, pixel(job, job->x, begin), pixel(job, job->dy, begin), job->room->sum + at,
-                          job->room->square + at);
+  cpu_now->norm_grad_sums(&part, &job->n, pixel(job, job->x, begin), pixel(job, job->dy, begin),
+                          (void *)pixel(job, job->y, begin), job->room->sum + at, job->room->square + at);
 }
 
 static void grad_apply_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -353,6 +353,10 @@ static void backward(const capl_call *call, norm_job *job, const float *mean, co
   else cpu_parallel(job->p.rows, grain, grad_sums_part, job);
   set_factors(job, call->attr[NORM_GRAD_TRAINING].i, mean, invstd, capl_tensor_data(call->out[1]),
               capl_tensor_data(call->out[2]));
+  if (job->p.act == VEC_THEN_SILU && job->p.real == CAPL_F32) { /* the sums have left dz where dx goes */
+    job->dy = job->y;
+    job->p.act = VEC_NO_ACT;
+  }
   if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_part, job);
   else cpu_parallel(job->p.rows, grain, grad_apply_part, job);
 }

@@ -65,7 +65,7 @@ local function direction(self, p, grad, buffer, group)
   local tall = rows > columns
   if tall then m = m:transpose(1, 2) end
   local x = orthogonalize(m, identity_of(self, math.min(rows, columns), p.device), group.ns_steps)
-  if tall then x = x:transpose(1, 2) * math.sqrt(rows / columns) end
+  if tall then x = (x:transpose(1, 2) * math.sqrt(rows / columns)):contiguous() end -- in the order of p's memory
   return from_matrix(x, p.shape)
 end
 

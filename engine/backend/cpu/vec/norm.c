@@ -104,9 +104,10 @@ void VEC(norm_sums)(const vec_pixels *p, const void *x, const float *center, dou
   else sums_of(p, CAPL_F32, x, center, sum, square);
 }
 
+/* With silu, whose slope takes longer than a store and a load, f32 dz goes to keep; bf16 would round it. */
 INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act act, const vec_norm *n, const void *x,
-                            const void *dy, int64_t c, const int blocks, int64_t first, int64_t last, double *sum_dz,
-                            double *sum_dzx)
+                            const void *dy, void *keep, int64_t c, const int blocks, int64_t first, int64_t last,
+                            double *sum_dz, double *sum_dzx)
 {
   vf s[2] = {{0}}, q[2] = {{0}};
   for (int64_t r = first; r < last; r++) {
@@ -115,6 +116,7 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act a
       int64_t at = c + b * VN;
       vf v = v_load(real, x, r * p->channels + at);
       vf g = sloped(act, normed(v, n->scale + at, n->shift + at), v_load(real, dy, r * p->channels + at));
+      if (real == CAPL_F32 && act == VEC_THEN_SILU) v_store(real, keep, r * p->channels + at, g);
       s[b] += g;
       q[b] += g * (v - v_load_f32(n->center + at));
     }
@@ -124,28 +126,29 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act a
 }
 
 INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, vec_norm_act act, const vec_norm *n, const void *x,
-                         const void *dy, double *sum_dz, double *sum_dzx)
+                         const void *dy, void *keep, double *sum_dz, double *sum_dzx)
 {
   for (int64_t first = 0; first < p->rows; first += TILE) {
     int64_t last = first + TILE < p->rows ? first + TILE : p->rows, c = 0;
     for (; c + 2 * VN <= p->channels; c += 2 * VN)
-      grad_sums_block(p, real, act, n, x, dy, c, 2, first, last, sum_dz, sum_dzx);
+      grad_sums_block(p, real, act, n, x, dy, keep, c, 2, first, last, sum_dz, sum_dzx);
     for (; c + VN <= p->channels; c += VN)
-      grad_sums_block(p, real, act, n, x, dy, c, 1, first, last, sum_dz, sum_dzx);
+      grad_sums_block(p, real, act, n, x, dy, keep, c, 1, first, last, sum_dz, sum_dzx);
     for (int64_t r = first; r < last; r++)
       for (int64_t k = c; k < p->channels; k++) {
         float v = f_load(real, x, r * p->channels + k);
         float g = f_sloped(act, __builtin_fmaf(v, n->scale[k], n->shift[k]), f_load(real, dy, r * p->channels + k));
+        if (real == CAPL_F32 && act == VEC_THEN_SILU) f_store(real, keep, r * p->channels + k, g);
         sum_dz[k] += g;
         sum_dzx[k] += (double)g * (v - n->center[k]);
       }
   }
 }
 
-void VEC(norm_grad_sums)(const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, double *sum_dz,
-                         double *sum_dzx)
+void VEC(norm_grad_sums)(const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *keep,
+                         double *sum_dz, double *sum_dzx)
 {
-  SPECIAL(grad_sums_of, p, n, x, dy, sum_dz, sum_dzx);
+  SPECIAL(grad_sums_of, p, n, x, dy, keep, sum_dz, sum_dzx);
 }
 
 /* ---- application ---- */

@@ -182,8 +182,9 @@ typedef struct {
   /* batch norm: sum[c] += of (x - center), square[c] += of its square */                                      \
   X(void, norm_sums, (const vec_pixels *p, const void *x, const float *center, double *sum, double *square))   \
   X(void, norm_apply, (const vec_pixels *p, const vec_norm *n, const void *x, void *y, bool stream))           \
-  /* sum_dz[c] += of dz, sum_dzx[c] += of dz * (x - center); dz: dy times the slope of p->act at z */           \
-  X(void, norm_grad_sums, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy,              \
+  /* sum_dz[c] += of dz, sum_dzx[c] += of dz * (x - center); dz: dy times the slope of p->act at z; with silu   \
+  ** f32 dz is stored in keep */                                                                               \
+  X(void, norm_grad_sums, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *keep,  \
                            double *sum_dz, double *sum_dzx))                                                   \
   X(void, norm_grad_apply, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *dx,   \
                             bool stream))                                                                      \
