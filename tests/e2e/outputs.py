@@ -2,9 +2,12 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import csv
 import glob
 import json
+import math
 import os
+import re
 
 from program import capl, check, in_empty_folder
 
@@ -182,10 +185,10 @@ def several():
 
 SERIES = """--- capl: 1
 local p = capl.params {steps = 6}
-local set = data.series(data.pm25{days = 120, seed = 1}, {target = "pm25", features = {"t2m", "blh"}, window = 5})
+local set = data.series(data.pm25{days = 120, seed = 1}, {target = {"pm25", "d2m"}, features = {"t2m", "blh"}, window = 5, horizon = 2})
 local function loader(role) return data.loader{source = set[role], role = role, batch = 8, workers = 0} end
 local Net = nn.class("Net")
-function Net:init() self.head = nn.Linear(10, 1) end
+function Net:init() self.head = nn.Linear(10, 2) end
 function Net:forward(x) return self.head(x:reshape(-1, 10)) end
 local model = Net()
 capl.model(model, {output = "numbers"})
@@ -195,12 +198,31 @@ train.fit{model = model, optimizer = optim.AdamW(model:parameters(), {lr = 1e-2}
 """
 
 
+def errors_of_rows(model):
+    """eval compares a window's numbers with those two rows later, of rows that have them."""
+    status, out, err = capl("generate", "--preset=pm25", "--days=30", "--out=days.csv")
+    check(status == 0, "generate", out + err)
+    with open("days.csv", encoding="utf-8") as file:
+        days = list(csv.DictReader(file))
+    status, out, err = capl("predict", model, "days.csv", "--json")
+    said = [json.loads(line)["numbers"] for line in out.splitlines()]
+    off = [[float(day[name]) - now[name] for name in ("pm25", "d2m")] for now, day in zip(said, days[6:]) if day["pm25"] and day["d2m"]]
+    status, out, err = capl("eval", model, "--data=days.csv", "--json")
+    got = json.loads(out) if status == 0 else {}
+    for k, name in enumerate(("pm25", "d2m")):
+        expected = math.sqrt(sum(row[k] ** 2 for row in off) / len(off))
+        check(abs(got.get(name + "_rmse", -1) - expected) < 1e-4 * expected and got["n"] == len(off), "eval of rows, " + name, out + err)
+    status, out, err = capl("eval", model, "--data=rows.csv")
+    check(status == 1 and "rows.csv has no column 'pm25' to compare with" in err, "eval of rows without truth", out + err)
+
+
 def series():
     status, out, err = run("series", SERIES)
     check(status == 0 and "predict runs/series/best.capl FILE.csv" in out, "a model of series is trained", out + err)
+    check(re.search(r"^pm25: +R2 .*\nd2m: +R2 ", out, re.M), "each target has its errors", out)
     model = "runs/series/best.capl"
     status, out, err = capl("info", model)
-    check(status == 0 and "input: 5 steps of t2m, blh" in out and "reads      pm25" in out, "info", out + err)
+    check(status == 0 and "input: 5 steps of t2m, blh" in out and "reads      pm25, d2m" in out, "info", out + err)
     status, out, err = capl("verify", model)
     check(status == 0, "verify", out + err)
     with open("rows.csv", "w", encoding="utf-8") as file:
@@ -209,7 +231,9 @@ def series():
     rows = [line.split("\t") for line in out.splitlines()]
     check(status == 0 and [r[0] for r in rows] == ["2020-01-05", "2020-01-06", "2020-01-07"], "predict", out + err)
     status, out, err = capl("predict", model, "rows.csv", "--json")
-    check(status == 0 and f"{json.loads(out.splitlines()[2])['numbers']['pm25']:.6g}" == rows[2][1], "as JSON", out + err)
+    last = json.loads(out.splitlines()[2])["numbers"]
+    check(status == 0 and [f"{last[name]:.6g}" for name in ("pm25", "d2m")] == rows[2][1:], "as JSON", out + err)
+    errors_of_rows(model)
     with open("hole.csv", "w", encoding="utf-8") as file:
         file.write("date,blh,t2m\n" + "".join(f"2020-01-0{d},{'' if d < 3 else d},2\n" for d in range(1, 6)))
     status, out, err = capl("predict", model, "hole.csv")

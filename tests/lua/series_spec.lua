@@ -178,6 +178,26 @@ describe("data.series", function()
     assert.equal(5, raw:inverse(5))
   end)
 
+  it("foretells several columns, each in its unit", function()
+    local s = data.series(table_of_days, {target = {"pm25", "t2m"}, window = 3})
+    local one = data.series(table_of_days, {target = "t2m", window = 3})
+    local batch = data.loader{source = s.val, role = "val", batch = 8, workers = 0}:epoch(1)()
+    assert.same({8, 2}, batch.value:size())
+    assert.same({"pm25", "t2m"}, s.targets)
+    assert.equal(one.mean, s.mean[2])
+    assert.equal(one.std, s.std[2])
+    local back = s:inverse(batch.value):tolist()
+    for i, name in ipairs{"pm25", "t2m"} do
+      for k = 1, 8 do
+        local row = tonumber(table_of_days[name][350 + 3 + k])
+        assert.is_true(math.abs(back[k][i] - row) < 1e-3 * math.abs(row))
+      end
+    end
+    raises("data.series: target is an empty list", data.series, table_of_days, {target = {}})
+    raises("data.series: a target must be a string, got number", data.series, table_of_days, {target = {1}})
+    raises("pm25 is a target twice", data.series, table_of_days, {target = {"pm25", "pm25"}})
+  end)
+
   it("has no part that has no share", function()
     local s = data.series(table_of_days, {target = "pm25", split = {0.8, 0.2}})
     assert.is_nil(s.test)
@@ -188,7 +208,7 @@ describe("data.series", function()
     local t = table_of_days
     raises("data.series: unknown option 'windows'; did you mean 'window'?", data.series, t,
       {target = "pm25", windows = 3})
-    raises("data.series: target must be a string, got nil", data.series, t, {})
+    raises("data.series: target must be a string or table, got nil", data.series, t, {})
     raises("the table has no column pm2; did you mean pm25?", data.series, t, {target = "pm2"})
     raises("the table has no list hour", data.series, t, {target = "pm25", key = "hour"})
     raises("the table: rows 1 and 32 have the same day, 1", data.series, t,

@@ -34,7 +34,9 @@ static capl_source *part_of(capl_series *series, capl_series_part part)
 /* Ten days: x counts 1..10, y is 10 times as much. */
 static const char ten[] = "date,x,y\n2020-01-01,1,10\n2020-01-02,2,20\n2020-01-03,3,30\n2020-01-04,4,40\n2020-01-05,5,50\n"
                           "2020-01-06,6,60\n2020-01-07,7,70\n2020-01-08,8,80\n2020-01-09,9,90\n2020-01-10,10,100\n";
-static const capl_series_options plain = {.target = "y", .window = 2, .train = 0.6, .val = 0.2, .unscaled = true};
+static const char *const only_y[] = {"y"}, *const only_pm25[] = {"pm25"}, *const only_date[] = {"date"};
+#define TARGET(names) .targets = names, .n_targets = 1
+static const capl_series_options plain = {TARGET(only_y), .window = 2, .train = 0.6, .val = 0.2, .unscaled = true};
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -101,7 +103,7 @@ static void shuffled_rows_give_the_very_same_batches(void **state)
 {
   (void)state;
   enum { DAYS = 1500 };
-  static const capl_series_options o = {.target = "pm25", .window = 14};
+  static const capl_series_options o = {TARGET(only_pm25), .window = 14};
   static uint32_t order[DAYS];
   uint64_t first[CAPL_SERIES_PARTS] = {0};
   capl_rng rng;
@@ -187,7 +189,7 @@ static void features_are_those_asked_for_in_that_order(void **state)
   static const char text[] = "a,date,note,b,y\n1,2020-01-01,hot,10,5\n2,2020-01-02,,20,6\n3,2020-01-03,\"cold, "
                              "wet\",30,7\n";
   static const char *const wanted[] = {"y", "b", "a"};
-  capl_series_options o = {.target = "y", .features = wanted, .n_features = 3, .window = 2, .train = 1,
+  capl_series_options o = {TARGET(only_y), .features = wanted, .n_features = 3, .window = 2, .train = 1,
                            .unscaled = true};
   capl_series *series = read_text(text, &o);
   double mean, deviation;
@@ -203,6 +205,33 @@ static void features_are_those_asked_for_in_that_order(void **state)
   capl_series_unref(series);
 }
 
+/* A row without one of them is no target; the order is that of the options, and a target may be a feature. */
+static void several_targets_stand_side_by_side(void **state)
+{
+  (void)state;
+  static const char text[] = "date,a,y,b,x\n2020-01-01,1,10,5,7\n2020-01-02,2,20,6,9\n2020-01-03,3,,7,8\n"
+                             "2020-01-04,4,40,8,6\n";
+  static const char *const targets[] = {"x", "y"}, *const feature[] = {"x"};
+  for (int chosen = 0; chosen < 2; chosen++) {
+    capl_series_options o = {.targets = targets, .n_targets = 2, .window = 1, .train = 1, .unscaled = true};
+    if (chosen) o.features = feature, o.n_features = 1;
+    capl_series *series = read_text(text, &o);
+    capl_source *source = part_of(series, CAPL_SERIES_TRAIN);
+    float input[2], values[2];
+    assert_int_equal(capl_source_count(source), 2);
+    assert_ok(capl_source_read(source, 0, 1, &(capl_sample){.field = {input, values}}));
+    assert_true(values[0] == 6 && values[1] == 40 && input[0] == (chosen ? 8 : 3));
+    double mean, deviation;
+    for (int i = 0; i < 2; i++) assert_string_equal(capl_series_target(series, i, &mean, &deviation), targets[i]);
+    capl_source_unref(source);
+    capl_series_unref(series);
+  }
+  capl_series *none;
+  static const char *const twice[] = {"y", "y"};
+  assert_fails(capl_series_read(in_folder("t.csv"), &(capl_series_options){.targets = twice, .n_targets = 2}, &none),
+               CAPL_EVALUE, "y is a target twice");
+}
+
 /* ---- filling and scaling --------------------------------------------------------------------- */
 
 static void missing_numbers_are_the_one_before_or_the_mean_of_train(void **state)
@@ -210,7 +239,7 @@ static void missing_numbers_are_the_one_before_or_the_mean_of_train(void **state
   (void)state;
   static const char text[] = "date,x,y\n1,,1\n2,4,2\n3,,\n4,8,4\n5,NA,5\n6,,6\n";
   static const float expected[] = {6, 4, 4, 8, 8};
-  capl_series_options o = {.target = "y", .window = 1, .train = 1, .unscaled = true};
+  capl_series_options o = {TARGET(only_y), .window = 1, .train = 1, .unscaled = true};
   capl_series *series = read_text(text, &o);
   capl_series_facts f;
   capl_series_facts_get(series, &f);
@@ -238,7 +267,7 @@ static void holes_are_counted_and_the_first_has_its_line(void **state)
     uint32_t irregular, holes, line;
   } cases[] = {{"date,x,y\n2020-01-06,1,1\n2020-01-01,1,1\n2020-01-02,1,1\n2020-01-05,1,1\n2020-01-09,1,1\n", 2, 2, 5},
                {"date,x,y\n2020-01-01,1,1\n2020-02-01,1,1\n2020-03-01,1,1\n", 1, 0, 0}};
-  capl_series_options o = {.target = "y", .window = 1, .train = 1};
+  capl_series_options o = {TARGET(only_y), .window = 1, .train = 1};
   for (int i = 0; i < 2; i++) {
     capl_series *series = read_text(cases[i].text, &o);
     capl_series_facts f;
@@ -256,16 +285,17 @@ static void numbers_are_scaled_by_what_train_says(void **state)
   capl_series_options o = plain;
   o.window = 1, o.unscaled = false;
   capl_series *series = read_text(ten, &o);
-  capl_series_facts f;
-  double mean, deviation, expected = sqrt(35.0 / 12); /* of 1..6 */
-  capl_series_facts_get(series, &f);
+  double mean, deviation, of_mean, of_deviation, expected = sqrt(35.0 / 12); /* of 1..6 */
+  assert_string_equal(capl_series_target(series, 0, &of_mean, &of_deviation), "y");
+  assert_null(capl_series_target(series, 1, &mean, &deviation));
   capl_series_feature(series, 0, &mean, &deviation);
   assert_true(mean == 3.5 && fabs(deviation - expected) < 1e-12);
-  assert_true(f.mean == 35 && fabs(f.deviation - 10 * expected) < 1e-12);
+  assert_true(of_mean == 35 && fabs(of_deviation - 10 * expected) < 1e-12);
   capl_source *source = part_of(series, CAPL_SERIES_TEST);
   float input, y;
   assert_ok(capl_source_read(source, 0, 0, &(capl_sample){.field = {&input, &y}}));
-  assert_true(fabs((double)y * f.deviation + f.mean - 100) < 1e-5 && fabs((double)input * deviation + mean - 9) < 1e-5);
+  assert_true(fabs((double)y * of_deviation + of_mean - 100) < 1e-5);
+  assert_true(fabs((double)input * deviation + mean - 9) < 1e-5);
   capl_source_unref(source);
   capl_series_unref(series);
 }
@@ -274,29 +304,29 @@ static void numbers_are_scaled_by_what_train_says(void **state)
 static void nothing_of_val_or_test_reaches_train(void **state)
 {
   (void)state;
-  static const capl_series_options o = {.target = "pm25"};
+  static const capl_series_options o = {TARGET(only_pm25)};
   static uint32_t order[400];
-  capl_series_facts a, b;
+  double a[2], b[2];
   assert_ok(capl_pm25_make(6, 400, value[0], date));
   for (uint32_t i = 0; i < 400; i++) order[i] = i;
   capl_series *series = read_text(dust_in_order(order, 400), &o);
   uint64_t train = hash_part(series, CAPL_SERIES_TRAIN), test = hash_part(series, CAPL_SERIES_TEST);
-  capl_series_facts_get(series, &a);
+  capl_series_target(series, 0, &a[0], &a[1]);
   capl_series_unref(series);
   for (int i = 280; i < 400; i++)
     for (int k = 0; k < CAPL_PM25_COLUMNS; k++) value[i][k] = 1e6 + i;
   series = read_text(dust_in_order(order, 400), &o);
-  capl_series_facts_get(series, &b);
+  capl_series_target(series, 0, &b[0], &b[1]);
   assert_int_equal(hash_part(series, CAPL_SERIES_TRAIN), train);
   assert_int_not_equal(hash_part(series, CAPL_SERIES_TEST), test);
-  assert_true(a.mean == b.mean && a.deviation == b.deviation);
+  assert_true(a[0] == b[0] && a[1] == b[1]);
   capl_series_unref(series);
 }
 
 static void a_column_that_never_changes_is_only_moved(void **state)
 {
   (void)state;
-  capl_series_options o = {.target = "y", .window = 1, .train = 1};
+  capl_series_options o = {TARGET(only_y), .window = 1, .train = 1};
   capl_series *series = read_text("date,x,y\n1,0.1,1\n2,0.1,2\n3,0.1,3\n", &o);
   capl_source *source = part_of(series, CAPL_SERIES_TRAIN);
   float input, y;
@@ -350,7 +380,7 @@ static void a_table_may_end_anywhere(void **state)
 {
   (void)state;
   const char *name = in_folder("t.csv");
-  capl_series_options o = {.target = "y", .window = 1, .train = 1};
+  capl_series_options o = {TARGET(only_y), .window = 1, .train = 1};
   int good = 0;
   for (size_t n = 0; n < sizeof ten; n++) {
     capl_series *series;
@@ -371,14 +401,14 @@ static void bad_options_are_refused(void **state)
   static const char *const key[] = {"date"};
   assert_fails(capl_series_read(path, &(capl_series_options){0}, &series), CAPL_EVALUE,
                "a series needs a target column");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .window = -1}, &series), CAPL_EVALUE,
+  assert_fails(capl_series_read(path, &(capl_series_options){TARGET(only_y), .window = -1}, &series), CAPL_EVALUE,
                "window is -1 rows; it must be 1..65536");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .train = 0.7, .val = 0.5}, &series),
+  assert_fails(capl_series_read(path, &(capl_series_options){TARGET(only_y), .train = 0.7, .val = 0.5}, &series),
                CAPL_EVALUE, "shares of train and val are 0.7 and 0.5; train is above 0, and together they are at "
                             "most 1");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "y", .features = key, .n_features = 1}, &series),
-               CAPL_EVALUE, "date is the key; it cannot be a feature");
-  assert_fails(capl_series_read(path, &(capl_series_options){.target = "date"}, &series), CAPL_EVALUE,
+  assert_fails(capl_series_read(path, &(capl_series_options){TARGET(only_y), .features = key, .n_features = 1},
+                                &series), CAPL_EVALUE, "date is the key; it cannot be a feature");
+  assert_fails(capl_series_read(path, &(capl_series_options){TARGET(only_date)}, &series), CAPL_EVALUE,
                "date is the key; it cannot be the target");
 }
 
@@ -434,6 +464,7 @@ int main(void)
     cmocka_unit_test(windows_hold_the_rows_before_their_target_and_never_leave_their_part),
     cmocka_unit_test(longer_windows_and_horizons_reach_further),
     cmocka_unit_test(features_are_those_asked_for_in_that_order),
+    cmocka_unit_test(several_targets_stand_side_by_side),
     cmocka_unit_test(missing_numbers_are_the_one_before_or_the_mean_of_train),
     cmocka_unit_test(numbers_are_scaled_by_what_train_says),
     cmocka_unit_test(nothing_of_val_or_test_reaches_train),

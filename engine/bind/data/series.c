@@ -171,11 +171,11 @@ static int data_csv_read(lua_State *L)
 
 /* ---- series ---------------------------------------------------------------------------------- */
 
-/* data.series(path | table of columns, {key, target, features, window, horizon, train, val, unscaled}) */
+/* data.series(path | table of columns, {key, targets, features, window, horizon, train, val, unscaled}) */
 static int data_series(lua_State *L)
 {
   static const bind_option_spec options[] = {{"key", BIND_TEXT(capl_series_options, key)},
-                                             {"target", BIND_TEXT(capl_series_options, target)},
+                                             {"targets", BIND_OTHER},
                                              {"features", BIND_OTHER},
                                              {"window", BIND_WHOLE(capl_series_options, window), .max = 65536},
                                              {"horizon", BIND_WHOLE(capl_series_options, horizon), .max = 65536},
@@ -185,17 +185,17 @@ static int data_series(lua_State *L)
                                              BIND_END};
   capl_series_options o = {0};
   bind_read_options(L, "data.series", 2, options, &o);
+  if (bind_option(L, 2, "targets")) o.targets = list_of_texts(L, lua_gettop(L), "target", false, &o.n_targets);
   if (bind_option(L, 2, "features")) o.features = list_of_texts(L, lua_gettop(L), "feature", false, &o.n_features);
   void **box = data_new_box(L, SERIES_TYPE);
   int made = lua_gettop(L);
   if (lua_type(L, 1) == LUA_TSTRING) {
     bind_check(L, capl_series_read(lua_tostring(L, 1), &o, (capl_series **)box), NULL);
   } else {
-    const char **wanted = lua_newuserdata(L, ((size_t)o.n_features + 1) * sizeof *wanted);
-    for (int i = 0; i < o.n_features; i++) wanted[i] = o.features[i];
-    if (o.target) wanted[o.n_features] = o.target;
-    capl_series_table t = read_table(L, 1, o.key ? o.key : "date", o.features ? wanted : NULL,
-                                     o.n_features + (o.target != NULL));
+    int n = o.n_features + o.n_targets;
+    const char **wanted = lua_newuserdata(L, ((size_t)n + 1) * sizeof *wanted);
+    for (int i = 0; i < n; i++) wanted[i] = i < o.n_features ? o.features[i] : o.targets[i - o.n_features];
+    capl_series_table t = read_table(L, 1, o.key ? o.key : "date", o.features ? wanted : NULL, n);
     bind_check(L, capl_series_from(&t, &o, (capl_series **)box), NULL);
   }
   lua_pushvalue(L, made);
@@ -219,11 +219,29 @@ static void set_number(lua_State *L, const char *key, double value)
   lua_setfield(L, -2, key);
 }
 
-/* series:facts() -> {rows, filled, untold, irregular, holes, hole_line, mean, std, windows = {train, val, test},
-** part_rows = {…}, features = {…}, feature_mean = {…}, feature_std = {…}} */
+/* {names, means, deviations} of columns, in this order, as key, key_mean and key_std of the table on top. */
+static void set_columns(lua_State *L, const capl_series *series, const char *const keys[3], int n,
+                        const char *(*of)(const capl_series *, int, double *, double *))
+{
+  for (int k = 0; k < 3; k++) {
+    lua_newtable(L);
+    for (int i = 0; i < n; i++) {
+      double number[2];
+      const char *name = of(series, i, &number[0], &number[1]);
+      if (k == 0) lua_pushstring(L, name);
+      else lua_pushnumber(L, number[k - 1]);
+      lua_rawseti(L, -2, i + 1);
+    }
+    lua_setfield(L, -2, keys[k]);
+  }
+}
+
+/* series:facts() -> {rows, filled, untold, irregular, holes, hole_line, windows = {train, val, test}, part_rows = {…},
+** features = {…}, feature_mean = {…}, feature_std = {…}, targets = {…}, target_mean = {…}, target_std = {…}} */
 static int series_facts(lua_State *L)
 {
-  static const char *const lists[] = {"features", "feature_mean", "feature_std"};
+  static const char *const features[] = {"features", "feature_mean", "feature_std"};
+  static const char *const targets[] = {"targets", "target_mean", "target_std"};
   const capl_series *series = data_check_box(L, 1, SERIES_TYPE);
   capl_series_facts f;
   capl_series_facts_get(series, &f);
@@ -231,7 +249,6 @@ static int series_facts(lua_State *L)
   set_number(L, "rows", f.rows), set_number(L, "filled", f.filled), set_number(L, "untold", f.untold);
   set_number(L, "irregular", f.irregular), set_number(L, "holes", f.holes);
   set_number(L, "hole_line", f.hole_line);
-  set_number(L, "mean", f.mean), set_number(L, "std", f.deviation);
   lua_newtable(L), lua_newtable(L);
   for (int k = 0; k < CAPL_SERIES_PARTS; k++) {
     lua_pushnumber(L, f.windows[k]);
@@ -241,17 +258,8 @@ static int series_facts(lua_State *L)
   }
   lua_setfield(L, -3, "part_rows");
   lua_setfield(L, -2, "windows");
-  for (int k = 0; k < 3; k++) {
-    lua_newtable(L);
-    for (int i = 0; i < f.n_features; i++) {
-      double number[2];
-      const char *name = capl_series_feature(series, i, &number[0], &number[1]);
-      if (k == 0) lua_pushstring(L, name);
-      else lua_pushnumber(L, number[k - 1]);
-      lua_rawseti(L, -2, i + 1);
-    }
-    lua_setfield(L, -2, lists[k]);
-  }
+  set_columns(L, series, features, f.n_features, capl_series_feature);
+  set_columns(L, series, targets, f.n_targets, capl_series_target);
   return 1;
 }
 

@@ -20,13 +20,12 @@ typedef struct {
 
 struct capl_series {
   atomic_int refs;
-  series_table table;  /* only features, then the target; emptied of numbers once they are scaled */
-  int n_features, window, horizon;
-  int target;          /* column of the table */
+  series_table table;  /* only features, then the targets; emptied of numbers once they are scaled */
+  int n_features, n_targets, window, horizon;
   double *mean, *deviation; /* (n_columns) of train */
   float *x;            /* (rows, n_features), scaled */
-  float *y;            /* (rows), scaled */
-  bool *given;          /* (rows): the target was in the file */
+  float *y;            /* (rows, n_targets), scaled */
+  bool *given;          /* (rows): the targets were in the file */
   part part[CAPL_SERIES_PARTS];
   capl_series_facts facts;
 };
@@ -37,7 +36,11 @@ static const char *const part_names[] = {"train", "val", "test"};
 
 static capl_status check_options(const capl_series_options *o)
 {
-  if (!o->target) return CAPL_FAIL(CAPL_EVALUE, "a series needs a target column");
+  if (o->n_targets < 1) return CAPL_FAIL(CAPL_EVALUE, "a series needs a target column");
+  for (int i = 1; i < o->n_targets; i++)
+    for (int k = 0; k < i; k++)
+      if (strcmp(o->targets[i], o->targets[k]) == 0)
+        return CAPL_FAIL(CAPL_EVALUE, "%s is a target twice", o->targets[i]);
   if (o->window < 0 || o->window > 65536)
     return CAPL_FAIL(CAPL_EVALUE, "window is %d rows; it must be 1..65536", o->window);
   if (o->horizon < 0 || o->horizon > 65536)
@@ -138,9 +141,16 @@ static void measure(capl_series *s, int column)
   s->deviation[column] = deviation > 1e-12 * scale ? deviation : 1;
 }
 
+static bool has_targets(const capl_series *s, uint32_t row)
+{
+  bool has = true;
+  for (int i = 0; i < s->n_targets; i++) has = has && !isnan(*cell(s, row, s->n_features + i));
+  return has;
+}
+
 static capl_status prepare(capl_series *s, bool unscaled)
 {
-  for (uint32_t row = 0; row < s->table.n_rows; row++) s->given[row] = !isnan(*cell(s, row, s->target));
+  for (uint32_t row = 0; row < s->table.n_rows; row++) s->given[row] = has_targets(s, row);
   for (int column = 0; column < s->table.n_columns; column++) {
     double mean;
     CAPL_TRY(check_sizes(s, column));
@@ -155,12 +165,13 @@ static capl_status prepare(capl_series *s, bool unscaled)
 
 static void scale(capl_series *s)
 {
-  for (uint32_t row = 0; row < s->table.n_rows; row++) {
-    for (int i = 0; i < s->n_features; i++)
-      s->x[(size_t)row * (size_t)s->n_features + (size_t)i] =
-          (float)((*cell(s, row, i) - s->mean[i]) / s->deviation[i]);
-    s->y[row] = (float)((*cell(s, row, s->target) - s->mean[s->target]) / s->deviation[s->target]);
-  }
+  float *x = s->x, *y = s->y;
+  for (uint32_t row = 0; row < s->table.n_rows; row++)
+    for (int i = 0; i < s->table.n_columns; i++) {
+      float scaled = (float)((*cell(s, row, i) - s->mean[i]) / s->deviation[i]);
+      if (i < s->n_features) *x++ = scaled;
+      else *y++ = scaled;
+    }
   free(s->table.value);
   s->table.value = NULL;
 }
@@ -203,7 +214,7 @@ static capl_status allocate(capl_series *s)
   s->mean = calloc(columns, sizeof *s->mean);
   s->deviation = calloc(columns, sizeof *s->deviation);
   s->x = malloc((rows * (size_t)s->n_features + 1) * sizeof *s->x);
-  s->y = malloc((rows + 1) * sizeof *s->y);
+  s->y = malloc((rows * (size_t)s->n_targets + 1) * sizeof *s->y);
   s->given = malloc(rows + 1);
   if (s->mean && s->deviation && s->x && s->y && s->given) return CAPL_OK;
   return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u rows of %d features", s->table.name, s->table.n_rows,
@@ -222,13 +233,12 @@ static capl_status build(capl_series *s, const capl_series_options *o, const cha
   s->facts.rows = s->table.n_rows;
   find_holes(&s->table, &s->facts);
   s->facts.n_features = s->n_features;
-  s->facts.mean = s->mean[s->target];
-  s->facts.deviation = s->deviation[s->target];
+  s->facts.n_targets = s->n_targets;
   return CAPL_OK;
 }
 
-/* Features first, the target last. Of a table's columns without a choice, the target is put there by name. */
-static capl_status put_target_last(capl_series *s, const char *target)
+/* Moves a column behind all others. */
+static capl_status put_last(capl_series *s, const char *target)
 {
   series_table *t = &s->table;
   int at, last = t->n_columns - 1;
@@ -241,31 +251,38 @@ static capl_status put_target_last(capl_series *s, const char *target)
     memmove(value + at, value + at + 1, (size_t)(last - at) * sizeof *value);
     value[last] = x;
   }
-  s->target = s->n_features = last;
-  if (last == 0)
-    return CAPL_FAIL(CAPL_EVALUE,
-                     "%s has no column beside its key and %s; features = {\"%s\"} foretells it from itself", t->name,
-                     target, target);
   return CAPL_OK;
+}
+
+/* Features first, the targets last. Of a table's columns without a choice, the targets are put there by name. */
+static capl_status put_targets_last(capl_series *s, const capl_series_options *o)
+{
+  for (int i = 0; i < o->n_targets; i++) CAPL_TRY(put_last(s, o->targets[i]));
+  if (s->table.n_columns > o->n_targets) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EVALUE, "%s has no column beside its key and %s; features = {\"%s\"} foretells it from itself",
+                   s->table.name, o->targets[0], o->targets[0]);
 }
 
 static capl_status make(const char *path, const capl_series_table *given, const capl_series_options *o,
                         const char **wanted, capl_series *s)
 {
   const char *key = o->key ? o->key : "date";
-  int n = o->features ? o->n_features + 1 : 0;
+  int n = o->features ? o->n_features + o->n_targets : 0;
   for (int i = 0; i < o->n_features; i++) {
     if (strcmp(o->features[i], key) == 0) return CAPL_FAIL(CAPL_EVALUE, "%s is the key; it cannot be a feature", key);
     wanted[i] = o->features[i];
   }
-  if (strcmp(o->target, key) == 0) return CAPL_FAIL(CAPL_EVALUE, "%s is the key; it cannot be the target", key);
-  wanted[o->n_features] = o->target;
+  for (int i = 0; i < o->n_targets; i++) {
+    if (strcmp(o->targets[i], key) == 0) return CAPL_FAIL(CAPL_EVALUE, "%s is the key; it cannot be the target", key);
+    wanted[o->n_features + i] = o->targets[i];
+  }
   const char *const *choice = n ? wanted : NULL;
   CAPL_TRY(path ? table_read(&s->table, path, key, choice, n) : table_copy(&s->table, given, key, choice, n));
   s->window = o->window ? o->window : 7;
   s->horizon = o->horizon ? o->horizon : 1;
-  if (n) s->target = s->n_features = s->table.n_columns - 1;
-  else CAPL_TRY(put_target_last(s, o->target));
+  if (!n) CAPL_TRY(put_targets_last(s, o));
+  s->n_targets = o->n_targets;
+  s->n_features = s->table.n_columns - o->n_targets;
   return build(s, o, key);
 }
 
@@ -274,7 +291,7 @@ static capl_status new_series(const char *path, const capl_series_table *given, 
 {
   CAPL_TRY(check_options(o));
   capl_series *s = calloc(1, sizeof *s);
-  const char **wanted = malloc(((size_t)o->n_features + 1) * sizeof *wanted);
+  const char **wanted = malloc((size_t)(o->n_features + o->n_targets) * sizeof *wanted);
   capl_status status = CAPL_OK;
   if (!s || !wanted) {
     free(s);
@@ -324,12 +341,21 @@ void capl_series_facts_get(const capl_series *s, capl_series_facts *facts)
   *facts = s->facts;
 }
 
-const char *capl_series_feature(const capl_series *s, int i, double *mean, double *deviation)
+static const char *column_of(const capl_series *s, int i, double *mean, double *deviation)
 {
-  if (i < 0 || i >= s->n_features) return NULL;
   *mean = s->mean[i];
   *deviation = s->deviation[i];
   return s->table.column[i];
+}
+
+const char *capl_series_feature(const capl_series *s, int i, double *mean, double *deviation)
+{
+  return i >= 0 && i < s->n_features ? column_of(s, i, mean, deviation) : NULL;
+}
+
+const char *capl_series_target(const capl_series *s, int i, double *mean, double *deviation)
+{
+  return i >= 0 && i < s->n_targets ? column_of(s, s->n_features + i, mean, deviation) : NULL;
 }
 
 /* ---- a part as a source ---------------------------------------------------------------------- */
@@ -340,7 +366,7 @@ typedef struct {
   const part *part;
 } series_source;
 
-/* A window lies in one piece already, and its target too. */
+/* A window lies in one piece already, and its targets too. */
 static capl_status series_borrow(capl_source *source, const capl_read *what, capl_image *scratch, capl_sample *at,
                                  bool *lent)
 {
@@ -349,7 +375,7 @@ static capl_status series_borrow(capl_source *source, const capl_read *what, cap
   const capl_series *s = self->series;
   size_t row = self->part->start[what->id];
   at->field[0] = s->x + row * (size_t)s->n_features;
-  at->field[1] = s->y + row + (size_t)(s->window - 1 + s->horizon);
+  at->field[1] = s->y + (row + (size_t)(s->window - 1 + s->horizon)) * (size_t)s->n_targets;
   *lent = true;
   return CAPL_OK;
 }
@@ -397,7 +423,7 @@ capl_status capl_source_series_new(capl_series *series, capl_series_part which, 
   self->series = capl_series_ref(series);
   self->part = p;
   add_field(&self->base, "input", 2, series->window, series->n_features);
-  add_field(&self->base, "value", 1, 1, 0);
+  add_field(&self->base, "value", 1, series->n_targets, 0);
   *source = &self->base;
   return CAPL_OK;
 }

@@ -21,8 +21,10 @@ end
 function numbers.facts(given, loader)
   local of = loader and loader.source and loader.source.series
   if not given.names and not of then return nil end
-  if not given.names then return {numbers = {of.target}, mean = {of.mean}, std = {of.std}} end
-  return {numbers = given.names, mean = given.mean, std = given.std}
+  if not given.names then
+    return {numbers = of.targets, mean = of.facts.target_mean, std = of.facts.target_std, horizon = of.horizon}
+  end
+  return {numbers = given.names, mean = given.mean, std = given.std, horizon = of and of.horizon}
 end
 
 function numbers.reads(d) return symbols.shown(d.numbers, ", ") end
@@ -38,7 +40,7 @@ end
 --- How capl eval reads the truth: columns of their names.
 function numbers.truth(d, o) return {numbers = o.numbers or d.numbers} end
 
-function numbers.counted() return {field = "numbers"} end
+function numbers.counted(d) return {field = "numbers", names = d.numbers} end
 
 --- What a RegressionMeter takes, (N,D) in their units, of the outputs of several samples.
 function numbers.measured(outs)

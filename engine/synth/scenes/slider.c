@@ -48,7 +48,8 @@ static void write_place(const slider_plan *plan, const slider_place *at, const f
   }
   if (box) {
     slider_box(plan, at, box);
-    for (int i = 0; i < 4; i++) box[i] = i % 2 ? (float)f->area.top + f->per_y * box[i] : (float)f->area.left + f->per_x * box[i];
+    for (int i = 0; i < 4; i += 2) box[i] = (float)f->area.left + f->per_x * box[i];
+    for (int i = 1; i < 4; i += 2) box[i] = (float)f->area.top + f->per_y * box[i];
     box[4] = class;
   }
 }

@@ -6,14 +6,13 @@ local count = require "cli.count"
 
 local data_series = {}
 
---- "a,b" -> {"a", "b", target}; nil: all columns
-local function wanted(o)
-  if not o.features then return nil end
-  local out = {}
-  for name in o.features:gmatch("[^,]+") do out[#out + 1] = name end
-  out[#out + 1] = o.target
+local function names_in(text, out)
+  for name in text:gmatch("[^,]+") do out[#out + 1] = name end
   return out
 end
+
+--- "a,b" -> {"a", "b", and the targets}; nil: all columns
+local function wanted(o) return o.features and names_in(o.target, names_in(o.features, {})) end
 
 --- Rows in the order of the key.
 local function sorted(t)
@@ -68,13 +67,16 @@ end
 local function read(path, o)
   local t = core.data.series_table(path, o.key or "date", wanted(o))
   if #t.key == 0 then core.fail(path .. " has no rows", "its first line names the columns, the others hold one row each") end
-  local has = false
-  for _, name in ipairs(t.columns) do has = has or name == o.target end
-  if not has then
-    local near = core.nearest(o.target, t.columns)
-    core.fail(("%s:1: no column is called %s%s"):format(path, o.target, near and "; did you mean " .. near .. "?" or ""))
+  local has, targets = {}, {}
+  for _, name in ipairs(t.columns) do has[name] = true end
+  for _, target in ipairs(names_in(o.target, {})) do
+    if not has[target] then
+      local near = core.nearest(target, t.columns)
+      core.fail(("%s:1: no column is called %s%s"):format(path, target, near and "; did you mean " .. near .. "?" or ""))
+    end
+    targets[target] = true
   end
-  return t, look_at_keys(t)
+  return t, look_at_keys(t), targets
 end
 
 local function head(path, t, keys)
@@ -83,18 +85,19 @@ end
 
 --- Lines about a series.
 function data_series.stat(path, o)
-  local t, keys = read(path, o)
+  local t, keys, targets = read(path, o)
   local lines = {head(path, t, keys)}
   if keys.step then
     lines[2] = ("  step       %s, %s"):format(step_text(keys.step, keys.of_dates), count.of(#keys.holes, "hole"))
   end
   local width = 10
   for _, name in ipairs(t.columns) do width = math.max(width, #name) end
+  local word = next(targets, next(targets)) and ", a target" or ", the target"
   for k, name in ipairs(t.columns) do
     local r = look_at_column(t.values[k])
     local range = r.n == 0 and "no number" or ("%.5g to %.5g, mean %.5g"):format(r.from, r.to, r.mean)
     lines[#lines + 1] = ("  %-" .. width .. "s %s%s%s"):format(name, range, #r.missing > 0
-      and (", %d missing"):format(#r.missing) or "", name == o.target and ", the target" or "")
+      and (", %d missing"):format(#r.missing) or "", targets[name] and word or "")
   end
   return lines
 end
@@ -120,13 +123,13 @@ local function check_keys(r, path, t, keys)
   end
 end
 
-local function check_columns(r, t, target)
+local function check_columns(r, t, targets)
   for k, name in ipairs(t.columns) do
     local c = look_at_column(t.values[k])
     local n, first = #c.missing, t.line[c.missing[1]]
     local rows = count.of(n, "row")
     if c.n == 0 then r:add(name .. " has no number at all", 1, function() return "leave it out: --features=…" end)
-    elseif n > 0 and name == target then note(r, "%s is missing in %s, the first on line %d; these are never a target", name, rows, first)
+    elseif n > 0 and targets[name] then note(r, "%s is missing in %s, the first on line %d; these are never a target", name, rows, first)
     elseif n > 0 then note(r, "%s is missing in %s, the first on line %d; the number before takes its place", name, rows, first) end
     if c.n > 1 and c.from == c.to then note(r, "%s is %.6g everywhere", name, c.from) end
   end
@@ -134,9 +137,9 @@ end
 
 --- Reports what is wrong with a series to r of data_check. -> its first line
 function data_series.check(r, path, o)
-  local t, keys = read(path, o)
+  local t, keys, targets = read(path, o)
   check_keys(r, path, t, keys)
-  check_columns(r, t, o.target)
+  check_columns(r, t, targets)
   return head(path, t, keys) .. (r.found == 0 and ", nothing found" or "")
 end
 

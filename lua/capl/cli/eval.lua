@@ -9,11 +9,12 @@ local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
 local options = require "cli.options"
+local rows = require "cli.rows"
 local evaluation = require "train.evaluation"
 
 local spec = decoding.add_to {
   {name = "data", type = "text", value = "SOURCE", required = true,
-    doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database"},
+    doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database; CSV rows for models of series"},
   {name = "label", type = "text", value = "PATTERN",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (texts auto, classes folder)"},
   {name = "mask", type = "text", value = "ENDING",
@@ -140,7 +141,7 @@ end
 
 --- Images with fields. -> meter, source
 local function read_fields(model, o, d)
-  if #o.info.inputs > 1 or o.info.width == 0 then core.fail("capl eval reads images; this model takes more than that") end
+  if #o.info.inputs > 1 then core.fail("capl eval reads images or rows; this model takes both") end
   local source = data.open(o.data, sized(fields_of(o, d), o.info))
   local loader = data.loader{source = source, role = "test", batch = BATCH, workers = 0}
   local meter = new_meter(d, loader)
@@ -150,6 +151,44 @@ local function read_fields(model, o, d)
     end
   end)
   return meter, source
+end
+
+-- ---- rows of CSV files ----
+
+-- The numbers of a row; nil where one is missing.
+local function numbers_at(truth, row)
+  local out = {}
+  for k, column in ipairs(truth) do out[k] = column[row] end
+  return #out == #truth and out or nil
+end
+
+-- Rows from the last that the model sees to the one that it speaks of.
+local function horizon_of(d)
+  local rows_on = d.horizon or 0
+  if type(rows_on) == "number" and rows_on >= 0 and rows_on % 1 == 0 then return rows_on end
+  core.fail(("meta.json: horizon is a whole number of rows from 0 on, not %s"):format(tostring(rows_on)))
+end
+
+--- Every row of a CSV file that has the rows before it and a truth. -> meter, what else is known of the rows
+local function read_rows(model, o, d)
+  local columns = d.kind.truth and d.kind.truth(d, {numbers = data_fields.list(o.numbers)}).numbers
+  if not columns then core.fail(("capl eval does not read %s of rows"):format(d.kind.name)) end
+  local truth, name = rows.truth(o.data, columns)
+  local meter = new_meter(d, {source = {name = function(_, row) return name(row) end}})
+  for _, readings, from in rows.readings(model, {o.data}, o.info, core.json_decode(o.info.meta).inputs) do
+    local said, meant, ids = {}, {}, {}
+    for i, reading in ipairs(readings) do
+      if reading.error then core.error{code = "format", message = reading.error} end
+      local row = from + i - 1 + horizon_of(d)
+      local numbers = numbers_at(truth, row)
+      if numbers then
+        said[#said + 1], meant[#meant + 1], ids[#ids + 1] = reading.outputs[d.place], numbers, row
+      end
+    end
+    if ids[1] then meter:add(d.kind.measured(said, d), {[d.kind.field] = core.tensor(meant), ids = ids}) end
+  end
+  if meter:result().n > 0 then return meter, {} end
+  core.fail(("%s: no row has %s to compare with"):format(o.data, table.concat(columns, ", ")))
 end
 
 -- ---- telling ----
@@ -193,6 +232,7 @@ end
 local function run(model, o, sizes, d)
   if d.kind.source then return read_labels(model, o, sizes, d) end
   if o.errors then core.fail("--errors lists wrong texts and classes; this output is " .. d.kind.name) end
+  if o.info.width == 0 then return read_rows(model, o, d) end
   return read_fields(model, o, d)
 end
 

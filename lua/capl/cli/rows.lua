@@ -20,15 +20,21 @@ local function column_of(file, path, name)
     "its columns must be called as those the model was trained on; capl info MODEL lists them")
 end
 
+-- The number of a cell; nil: it has none.
+local function number_in(path, name, i, text)
+  local value = tonumber(text)
+  if not value and text:match("^%s*$") == nil and text:lower() ~= "na" and text:lower() ~= "nan" then
+    fail(("%s:%d: '%s' in column %s is no number"):format(path, i + 1, text, name))
+  end
+  return value == value and value or nil
+end
+
 -- Numbers of a column; mean: of training, nil = unknown; filled: counts the cells without one.
 local function numbers_of(file, path, name, mean, filled)
   local out = {}
   for i, text in ipairs(column_of(file, path, name)) do
-    local value = tonumber(text)
-    if not value and text:match("^%s*$") == nil and text:lower() ~= "na" and text:lower() ~= "nan" then
-      fail(("%s:%d: '%s' in column %s is no number"):format(path, i + 1, text, name))
-    end
-    if not value or value ~= value then
+    local value = number_in(path, name, i, text)
+    if not value then
       value, filled.n = out[i - 1] or mean, filled.n + 1
       if not value then fail(("%s:%d: column %s is empty, and there is no row before"):format(path, i + 1, name)) end
     end
@@ -96,13 +102,26 @@ local function read_rows(model, paths, inputs, fn)
       fn(function(i)
         local row = from + i - 1
         return file.keys and file.keys[row] or ("%s:%d"):format(path, row + 1)
-      end, readings)
+      end, readings, from)
     end
   end
 end
 
---- Iterates over what a model says of the rows of CSV files: function(i) -> name of sample i, list of readings. A row
--- is named by its column date, else by file and line.
+--- What stands in columns of a CSV file, to compare with what a model says.
+-- out  list of {row = number}, one for each name, without the cells that are empty; function(row) -> its name
+-- errs value: a column is missing, a cell is no number; io, format
+function rows.truth(path, names)
+  local file, out = core.data.csv_read(path), {}
+  for k, name in ipairs(names) do
+    out[k] = {}
+    if not file[name] then fail(("%s has no column '%s' to compare with"):format(path, name)) end
+    for i, text in ipairs(file[name]) do out[k][i] = number_in(path, name, i, text) end
+  end
+  return out, function(row) return file[KEY] and file[KEY][row] or ("%s:%d"):format(path, row + 1) end
+end
+
+--- Iterates over what a model says of the rows of CSV files: function(i) -> name of sample i, list of readings, row of
+-- the first sample. A row is named by its column date, else by file and line.
 -- in   model; paths; info of model:info(); inputs: those of meta.json
 -- errs value: a column is missing, a cell is no number, rows out of order, too few of them; io, format
 function rows.readings(model, paths, info, inputs)

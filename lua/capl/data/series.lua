@@ -46,23 +46,37 @@ local function note_holes(from, facts)
     facts.hole_line))
 end
 
---- What the network says (or batch.value), in the target's own unit: a number or a tensor.
-function Series:inverse(x) return x * self.std + self.mean end
+local function vector(list, like) return core.tensor(list, {device = like.device}) end
+
+--- What the network says (or batch.value), in the targets' own units: a tensor (N,D), or a number of one target.
+function Series:inverse(x)
+  if #self.targets == 1 then return x * self.std + self.mean end
+  return x * vector(self.std, x) + vector(self.mean, x)
+end
+
+-- "pm25" or {"pm25", "o3"} -> list
+local function read_targets(target)
+  check.value("data.series", {"target", "string", "table"}, target)
+  if type(target) == "string" then return {target} end
+  if #target == 0 then check.fail("data.series", "target is an empty list") end
+  for _, name in ipairs(target) do check.value("data.series", {"a target", "string"}, name) end
+  return target
+end
 
 --- make(box) makes a source of its box.
 function series.new(make)
   --- Rows ordered by time as windows, and the values that follow each. Rows may come in any order: they are sorted by
   -- the key, which every row has once. The rows are split by time; no window reaches from one part into the next, so
   -- the first window + horizon - 1 rows of val and of test are never a target. A number that is missing is the one
-  -- before, or train's mean when there is none; a row whose target is missing is never a target. Features and target
+  -- before, or train's mean when there is none; a row that lacks a target is never one. Features and targets
   -- become (x - mean) / std with the mean and deviation of train.
   -- in    from: path of a CSV file, or a table of columns as of data.pm25 or data.read_csv
-  -- opts  target: column to foretell; key = "date": column of dates, dates with times, or numbers; features = list of
-  --       columns (all but key and target); window = 7 rows; horizon = 1: rows from a window's last to its target;
-  --       split = {0.7, 0.15, 0.15}; scale = "standard" | "none"
-  -- out   {train, val, test = sources (nil without rows) with the fields input (T,F) and value (1), whose names are the
-  --       keys of the targets' rows; features, target, window, horizon; mean, std: of the target; inverse(x); facts:
-  --       rows, filled, and of the key irregular steps and holes among them}
+  -- opts  target: column to foretell, or a list of them; key = "date": column of dates, dates with times, or numbers;
+  --       features = list of columns (all but key and targets); window = 7 rows; horizon = 1: rows from a window's last
+  --       to its targets; split = {0.7, 0.15, 0.15}; scale = "standard" | "none"
+  -- out   {train, val, test = sources (nil without rows) with the fields input (T,F) and value (D), whose names are the
+  --       keys of the targets' rows; features, target, targets (a list), window, horizon; mean, std: of the target, of
+  --       several a list; inverse(x); facts: rows, filled, and of the key irregular steps and holes among them}
   -- errs  io; format, with the line: no CSV, a key or number that is none, a key that occurs twice; value: no such
   --       column, a part shorter than a window, unknown option
   return function(from, opts)
@@ -70,7 +84,7 @@ function series.new(make)
     if type(from) ~= "string" and not (type(from) == "table" and type(from.columns) == "table") then
       core.fail("data.series takes the path of a CSV file, or a table of columns as of data.pm25")
     end
-    check.value("data.series", {"target", "string"}, o.target)
+    local targets = read_targets(o.target)
     check_whole("window", o.window)
     check_whole("horizon", o.horizon)
     if o.features ~= nil then
@@ -82,13 +96,14 @@ function series.new(make)
     end
     local train, val = read_split(o.split)
     local box = core.data.series(from, {
-      key = o.key, target = o.target, features = o.features, window = o.window, horizon = o.horizon, train = train,
+      key = o.key, targets = targets, features = o.features, window = o.window, horizon = o.horizon, train = train,
       val = val, unscaled = o.scale == "none",
     })
-    local facts = box:facts()
+    local facts, one = box:facts(), #targets == 1
     local self = setmetatable({
-      facts = facts, features = facts.features, target = o.target, window = o.window or 7, horizon = o.horizon or 1,
-      mean = facts.mean, std = facts.std,
+      facts = facts, features = facts.features, target = o.target, targets = targets, window = o.window or 7,
+      horizon = o.horizon or 1,
+      mean = one and facts.target_mean[1] or facts.target_mean, std = one and facts.target_std[1] or facts.target_std,
     }, Series)
     note_holes(from, facts)
     for i, part in ipairs(parts) do

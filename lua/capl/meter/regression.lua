@@ -21,7 +21,7 @@ local spec = {
 }
 
 --- train.RegressionMeter{…}: a meter for numbers.
--- opts field = "value": name of the true numbers in a batch; names = of each of them (the target of series); inverse =
+-- opts field = "value": name of the true numbers in a batch; names = of each of them (the targets of series); inverse =
 --      function(x) that takes a tensor back to the unit that the metrics shall have, or series = what data.series gave,
 --      whose inverse it is; least: true values nearer to 0 than this are left out of mape (a thousandth of their mean
 --      size unless said); loader = names its samples; main = "rmse" | "mae" | "r2" | "smape" | "mape": the metric that
@@ -33,7 +33,7 @@ local function new(opts)
   check.one_of(OP, "main", o.main, mains)
   local inverse = o.inverse or o.series and function(x) return o.series:inverse(x) end
   local self = setmetatable({
-    field = o.field, names = o.names or o.series and {o.series.target} or {}, inverse = inverse, least = o.least,
+    field = o.field, names = o.names or o.series and o.series.targets or {}, inverse = inverse, least = o.least,
     loader = o.loader, main = o.main, better = o.main == "r2" and "max" or "min", most = o.worst, n = 0,
     got = {}, want = {}, ids = {},
   }, Regression)
