@@ -164,16 +164,26 @@ typedef struct {
 
 enum { CAPL_SLIDER_DECOYS = 2 };
 
-/* shape, what recipes call it, how often it comes */
-#define CAPL_SLIDER_SHAPE_MAP(X) \
-  X(CIRCLE, "circle", 1)         \
-  X(SQUARE, "square", 1)         \
-  X(TRIANGLE, "triangle", 1)     \
-  X(HEXAGON, "hexagon", 1)       \
-  X(RECTANGLE, "rectangle", 1)   \
-  X(ROUNDED, "rounded", 1)       \
-  X(POLYGON, "polygon", 1)       \
-  X(JIGSAW, "jigsaw", 6)
+/* shape, what recipes call it, how often it comes in the styles shaded and outline */
+#define CAPL_SLIDER_SHAPE_MAP(X)  \
+  X(CIRCLE, "circle", 1, 0)       \
+  X(SQUARE, "square", 1, 0)       \
+  X(TRIANGLE, "triangle", 1, 0)   \
+  X(HEXAGON, "hexagon", 1, 0)     \
+  X(RECTANGLE, "rectangle", 1, 0) \
+  X(ROUNDED, "rounded", 1, 0)     \
+  X(POLYGON, "polygon", 1, 0)     \
+  X(JIGSAW, "jigsaw", 6, 0)       \
+  X(STAR, "star", 0, 1)           \
+  X(CROSS, "cross", 0, 1)         \
+  X(HEART, "heart", 0, 1)         \
+  X(MOON, "moon", 0, 1)
+
+/* shaded: dark gaps, pieces with a bright rim, drawn backgrounds. outline: gaps that are bright or merely outlined,
+** pieces with a shadow around them, other shapes, textures as backgrounds: nothing that shaded shows. */
+#define CAPL_SLIDER_STYLE_MAP(X) \
+  X(SHADED, "shaded")            \
+  X(OUTLINE, "outline")
 
 /* what makes the gap hard to find, name, how many of 100 pictures have it alone; bits of the field "facts" */
 #define CAPL_SLIDER_CONFUSION_MAP(X) \
@@ -184,8 +194,11 @@ enum { CAPL_SLIDER_DECOYS = 2 };
   X(HOLLOW, "hollow", 5)             \
   X(EDGE, "edge", 10)
 
-#define X(name, text, share) CAPL_SLIDER_##name,
+#define X(name, text, shaded, outline) CAPL_SLIDER_##name,
 enum { CAPL_SLIDER_SHAPE_MAP(X) CAPL_SLIDER_SHAPES };
+#undef X
+#define X(name, text) CAPL_SLIDER_##name,
+typedef enum { CAPL_SLIDER_STYLE_MAP(X) CAPL_SLIDER_STYLES } capl_slider_style;
 #undef X
 #define X(name, text, share) CAPL_CONFUSION_##name,
 enum { CAPL_SLIDER_CONFUSION_MAP(X) CAPL_SLIDER_CONFUSIONS };
@@ -202,7 +215,8 @@ typedef struct {
   uint32_t background_first, background_count; /* which backgrounds of seed; 0, 0 = 0, 2000. Sources of one seed with
                                                ** others share none */
   int size_lo, size_hi; /* px of the piece, even ones of 32..96; 0, 0 = 46, 64 */
-  uint32_t shapes;      /* a bit per shape, 1 << CAPL_SLIDER_CIRCLE …; 0 = all */
+  uint32_t shapes;      /* a bit per shape, 1 << CAPL_SLIDER_CIRCLE …; 0 = all of the style */
+  capl_slider_style style;
 } capl_slider_options;
 
 /* A picture with a gap and the piece that was cut from it, on the same height at the left, at any fraction of a pixel.
@@ -214,6 +228,7 @@ CAPL_API capl_status capl_source_slider_new(const capl_slider_options *options, 
 /* i-th name, NULL past the last. */
 CAPL_API const char *capl_slider_shape_name(int i);
 CAPL_API const char *capl_slider_confusion_name(int i);
+CAPL_API const char *capl_slider_style_name(int i);
 
 /* ---- faces ----------------------------------------------------------------------------------- */
 
@@ -234,12 +249,23 @@ enum {
   CAPL_FACE_CLASSES
 };
 
+/* painted: soft shades, colours of photographs. drawing: line art in flat shades, bright colours, large eyes. */
+#define CAPL_FACE_STYLE_MAP(X) \
+  X(PAINTED, "painted")        \
+  X(DRAWING, "drawing")
+
+#define X(name, text) CAPL_FACE_##name,
+typedef enum { CAPL_FACE_STYLE_MAP(X) CAPL_FACE_STYLES } capl_face_style;
+#undef X
+
 /* Drawn faces with a mask of 19 classes that fits them to the pixel: field mask (H,W). size: px of both sides,
 ** 64..1024; 0 = 512. The classes are as uneven as in photographs: background, hair and skin cover most, hats and
 ** necklaces are rare. EVALUE. */
-CAPL_API capl_status capl_source_faces_new(int size, const capl_scene_set *set, capl_source **source);
-/* i-th class's name, NULL past the last. */
+CAPL_API capl_status capl_source_faces_new(int size, capl_face_style style, const capl_scene_set *set,
+                                           capl_source **source);
+/* i-th name, NULL past the last. */
 CAPL_API const char *capl_face_class_name(int i);
+CAPL_API const char *capl_face_style_name(int i);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 

@@ -83,6 +83,16 @@ for _, path in ipairs{"slider", "slider_db"} do same(data.slider{seed = 3, count
 o = {mask = {file = "_mask.png", classes = data.face_classes}, channels = 3}
 for _, path in ipairs{"faces", "faces_db"} do same(data.faces{seed = 3, count = 3, size = 64}, data.open(path, o)) end
 """)
+    generate("--preset=slider", "--style=outline", "--out=outline", "--n=2")
+    generate("--preset=faces", "--style=drawing", "--out=drawing", "--n=2", "--width=64")
+    compare("""
+same(data.slider{seed = 3, count = 2, style = "outline"}, data.open("outline", {points = "points", boxes = "boxes",
+  numbers = {angle = "angle", facts = "facts"}, channels = 3}))
+same(data.faces{seed = 3, count = 2, size = 64, style = "drawing"}, data.open("drawing", {mask = {file = "_mask.png",
+  classes = data.face_classes}, channels = 3}))
+""")
+    status, _, err = capl("generate", "--preset=slider", "--style=drawing", "--out=no")
+    check(status == 1 and "data.slider: unknown style 'drawing'" in err, "a style of faces", err)
     status, out, err = capl("data", "check", "slider_db", "--points=points", "--boxes=boxes", "--numbers=angle,facts")
     check(status == 0 and "4 images, nothing found" in out, "a database of sliders", out + err)
 

@@ -50,6 +50,18 @@ describe("generated scenes", function()
     for _, workers in ipairs{1, 3} do assert.equal(first, sums(faces(), workers, {"image", "mask"})) end
   end)
 
+  it("have other styles: the first is the usual one, the others show something else", function()
+    for _, kind in ipairs{{data.slider, {}, data.slider_styles}, {data.faces, {size = 64}, data.face_styles}} do
+      local shown = {}
+      for i = 0, #kind[3] do
+        local make, o = kind[1], {count = 1, seed = 3, size = kind[2].size, style = kind[3][i]}
+        shown[i] = make(o).box:read(1, 0)
+      end
+      assert.equal(0, (shown[0]:to("f32") - shown[1]:to("f32")):abs():sum():item())
+      assert.is_true((shown[0]:to("f32") - shown[2]:to("f32")):abs():mean():item() > 10)
+    end
+  end)
+
   it("split by background: two ranges share none", function()
     local function backgrounds(range)
       local seen = {}
@@ -69,6 +81,8 @@ describe("generated scenes", function()
 
   it("name their shapes, confusions, classes and swaps", function()
     assert.equal("circle", data.slider_shapes[1])
+    assert.same({"shaded", "outline"}, data.slider_styles)
+    assert.same({"painted", "drawing"}, data.face_styles)
     assert.equal(6, #data.slider_confusions)
     assert.equal(19, #data.face_classes)
     assert.same({{4, 5}, {6, 7}, {8, 9}}, data.face_swaps)
@@ -86,6 +100,8 @@ describe("generated scenes", function()
     raises('data.slider: sizes is "one" or "mixed", not many', data.slider, {sizes = "many"})
     raises("data.slider: backgrounds is {first, last}, whole numbers from 0 on", data.slider, {backgrounds = {5, 1}})
     raises("data.slider: count is a number of pictures from 1 on, got 0", data.slider, {count = 0})
+    raises("data.slider: unknown style 'outlines'; did you mean 'outline'?", data.slider, {style = "outlines"})
+    raises("data.faces: unknown style 'outline'", data.faces, {style = "outline"})
     raises("a slider captcha is 240..2048 px wide, not 100", data.slider, {width = 100})
     raises("a face is 64..1024 px wide and high, not 2000", data.faces, {size = 2000})
     raises("data.save_scenes needs source", data.save_scenes, {dir = "x", count = 1})

@@ -144,7 +144,7 @@ static capl_source *open_fixed(int i)
   capl_source *source;
   if (i >= 6) {
     const capl_scene_set set = {.seed = 3, .count = N_FILES, .fixed = true, .channels = 1};
-    if (i == 6) assert_ok(capl_source_faces_new(64, &set, &source));
+    if (i == 6) assert_ok(capl_source_faces_new(64, CAPL_FACE_PAINTED, &set, &source));
     else assert_ok(capl_source_slider_new(&(capl_slider_options){.width = 240, .height = 120, .size_lo = 32 + 2 * i},
                                           &set, &source));
     return source;

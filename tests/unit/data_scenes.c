@@ -29,11 +29,16 @@ static capl_source *sliders(const capl_slider_options *options, uint64_t seed)
   return source;
 }
 
-static capl_source *faces(int size, uint64_t seed)
+static capl_source *faces_in(int size, capl_face_style style, uint64_t seed)
 {
   capl_source *source;
-  assert_ok(capl_source_faces_new(size, &(capl_scene_set){.seed = seed}, &source));
+  assert_ok(capl_source_faces_new(size, style, &(capl_scene_set){.seed = seed}, &source));
   return source;
+}
+
+static capl_source *faces(int size, uint64_t seed)
+{
+  return faces_in(size, CAPL_FACE_PAINTED, seed);
 }
 
 /* ---- the same bytes everywhere --------------------------------------------------------------- */
@@ -43,13 +48,15 @@ static void a_seed_shows_the_same_captchas_for_ever(void **state)
 {
   (void)state;
   static const uint64_t expected[] = {0x5a3725315f1577aa, 0xdb6c2b802754886b, 0x719c963dfd3aa6af, 0x7487b1b78422cc73,
-                                      0x9030b18627c29654, 0x09212d33f3727875};
-  static const capl_slider_options mixed = {.mixed = true};
-  for (int i = 0; i < 6; i++) {
-    capl_source *source = sliders(i < 3 ? NULL : &mixed, 42);
+                                      0x9030b18627c29654, 0x09212d33f3727875, 0x98808c296a80ee18, 0xfdb87c65c2c2be3c,
+                                      0x346e511b42700c34, 0xa01d6a979519355b};
+  static const capl_slider_options mixed = {.mixed = true}, outline = {.style = CAPL_SLIDER_OUTLINE};
+  for (int i = 0; i < 10; i++) {
+    bool large = i >= 3 && i < 6;
+    capl_source *source = sliders(large ? &mixed : i < 3 ? NULL : &outline, 42);
     capl_sample to = slider_room(&one, true);
     assert_ok(capl_source_read(source, 1, (uint32_t)i, &to));
-    size_t bytes = i < 3 ? 320 * 160 * 3 : 512 * 256 * 3;
+    size_t bytes = large ? 512 * 256 * 3 : 320 * 160 * 3;
     uint64_t h = hash_bytes(hash_bytes(hash_bytes(1, one.pixels, bytes), one.points, sizeof one.points), one.boxes,
                             sizeof one.boxes);
     if (h != expected[i]) fail_msg("captcha %d has hash 0x%016llx", i, (unsigned long long)h);
@@ -60,10 +67,11 @@ static void a_seed_shows_the_same_captchas_for_ever(void **state)
 static void a_seed_shows_the_same_faces_for_ever(void **state)
 {
   (void)state;
-  static const uint64_t expected[] = {0x46b37df8fc38a352, 0x6449fd3de692e4c8, 0x8133a2d63eec1363};
-  static const int size[] = {512, 256, 64};
-  for (int i = 0; i < 3; i++) {
-    capl_source *source = faces(size[i], 42);
+  static const uint64_t expected[] = {0x46b37df8fc38a352, 0x6449fd3de692e4c8, 0x8133a2d63eec1363, 0x16a11810590257e7,
+                                      0xf61381292ac8f767};
+  static const int size[] = {512, 256, 64, 256, 64};
+  for (int i = 0; i < 5; i++) {
+    capl_source *source = faces_in(size[i], i < 3 ? CAPL_FACE_PAINTED : CAPL_FACE_DRAWING, 42);
     size_t area = (size_t)size[i] * (size_t)size[i];
     assert_ok(capl_source_read(source, 1, (uint32_t)i, &(capl_sample){.pixels = one.pixels, .field = {one.mask}}));
     uint64_t h = hash_bytes(hash_bytes(1, one.pixels, 3 * area), one.mask, area);
@@ -175,8 +183,9 @@ static void gap_piece_and_decoys_lie_apart_inside_the_picture(void **state)
 {
   (void)state;
   static const capl_slider_options all[] = {{0}, {.mixed = true},
-                                            {.width = 240, .height = 120, .size_lo = 96, .size_hi = 96}};
-  for (int k = 0; k < 3; k++) {
+                                            {.width = 240, .height = 120, .size_lo = 96, .size_hi = 96},
+                                            {.style = CAPL_SLIDER_OUTLINE}};
+  for (int k = 0; k < 4; k++) {
     capl_source *source = sliders(&all[k], 11);
     for (uint32_t id = 0; id < 3000; id++) {
       capl_sample to = slider_room(&one, false);
@@ -229,7 +238,7 @@ static void places_shapes_and_sizes_are_spread_evenly(void **state)
 {
   (void)state;
   enum { N = 10000 };
-#define X(name, text, share) share,
+#define X(name, text, share, other) share,
   static const int shares[] = {CAPL_SLIDER_SHAPE_MAP(X)};
 #undef X
   int shape[CAPL_SLIDER_SHAPES] = {0}, size[10] = {0}, fraction[10] = {0}, high[10] = {0};
@@ -275,6 +284,58 @@ static void backgrounds_and_shapes_are_those_asked_for(void **state)
   capl_source_unref(source);
 }
 
+/* Of a bright gap on one background: the middle of what is brighter than in a picture whose gap lies elsewhere. */
+static void places_of_the_other_shapes_are_their_middles(void **state)
+{
+  (void)state;
+  for (int shape = CAPL_SLIDER_STAR; shape <= CAPL_SLIDER_MOON; shape++) {
+    const capl_slider_options o = {.background_first = 77, .background_count = 1, .style = CAPL_SLIDER_OUTLINE,
+                                   .shapes = 1u << shape};
+    capl_source *source = sliders(&o, 3);
+    int seen = 0;
+    for (uint32_t id = 0; id < 200 && seen < 4; id++) {
+      capl_sample a = slider_room(&one, true), b = slider_room(&other, true);
+      assert_ok(capl_source_read(source, 0, id, &a));
+      assert_int_equal((int)one.facts[1], shape);
+      if (one.facts[3] != 1 << CAPL_CONFUSION_HIGHLIGHT) continue;
+      const float *box = one.boxes;
+      uint32_t next = id + 1;
+      do assert_ok(capl_source_read(source, 0, next++, &b));
+      while (!(other.boxes[2] + 2 < box[0] || other.boxes[0] - 2 > box[2]) || other.points[8] > 0
+             || other.boxes[7] + 14 > box[0]);
+      double x = 0, y = 0, n = 0;
+      for (int row = (int)box[1] - 1; row <= (int)box[3] + 1; row++)
+        for (int column = (int)box[0] - 1; column <= (int)box[2] + 1; column++) {
+          size_t at = 3 * ((size_t)row * 320 + (size_t)column);
+          int more = 0;
+          for (int k = 0; k < 3; k++) more += abs(one.pixels[at + (size_t)k] - other.pixels[at + (size_t)k]);
+          if (more < 40) continue;
+          x += column + 0.5, y += row + 0.5, n++;
+        }
+      if (fabs(x / n - (double)one.points[0]) > 1 || fabs(y / n - (double)one.points[1]) > 1)
+        fail_msg("%s %u: (%.1f, %.1f), not (%.1f, %.1f)", capl_slider_shape_name(shape), id, (double)one.points[0],
+                 (double)one.points[1], x / n, y / n);
+      seen++;
+    }
+    assert_int_equal(seen, 4);
+    capl_source_unref(source);
+  }
+}
+
+static void each_style_has_shapes_of_its_own(void **state)
+{
+  (void)state;
+  for (int style = 0; style < CAPL_SLIDER_STYLES; style++) {
+    capl_source *source = sliders(&(capl_slider_options){.style = (capl_slider_style)style}, 24);
+    for (uint32_t id = 0; id < 1000; id++) {
+      capl_sample to = slider_room(&one, false);
+      assert_ok(capl_source_read(source, 0, id, &to));
+      assert_int_equal(one.facts[1] >= CAPL_SLIDER_STAR, style == CAPL_SLIDER_OUTLINE);
+    }
+    capl_source_unref(source);
+  }
+}
+
 static void bad_options_are_refused(void **state)
 {
   (void)state;
@@ -286,8 +347,12 @@ static void bad_options_are_refused(void **state)
                "a slider captcha is 120..2048 px high, not 3000");
   assert_fails(capl_source_slider_new(&(capl_slider_options){.size_lo = 51, .size_hi = 51}, &set, &source), CAPL_EVALUE,
                "the size of a piece is an even number of 51..51 px; there is none, or it is not within 32..96");
-  assert_fails(capl_source_faces_new(32, &set, &source), CAPL_EVALUE, "a face is 64..1024 px wide and high, not 32");
-  assert_fails(capl_source_faces_new(0, &(capl_scene_set){.channels = 2}, &source), CAPL_EVALUE,
+  assert_fails(capl_source_slider_new(&(capl_slider_options){.style = CAPL_SLIDER_STYLES}, &set, &source), CAPL_EVALUE,
+               "there are 2 styles of slider captchas, not 3");
+  assert_fails(capl_source_faces_new(64, CAPL_FACE_STYLES, &set, &source), CAPL_EVALUE,
+               "there are 2 styles of faces, not 3");
+  assert_fails(capl_source_faces_new(32, 0, &set, &source), CAPL_EVALUE, "a face is 64..1024 px wide and high, not 32");
+  assert_fails(capl_source_faces_new(0, 0, &(capl_scene_set){.channels = 2}, &source), CAPL_EVALUE,
                "a picture has 1 or 3 channels, not 2");
   assert_null(source);
 }
@@ -309,11 +374,10 @@ static patch find(const uint8_t *mask, int size, int class)
   return p;
 }
 
-static void faces_have_their_parts_where_they_belong(void **state)
+static void check_parts(capl_face_style style)
 {
-  (void)state;
   enum { SIZE = 128 };
-  capl_source *source = faces(SIZE, 31);
+  capl_source *source = faces_in(SIZE, style, 31);
   for (uint32_t id = 0; id < 120; id++) {
     patch part[CAPL_FACE_CLASSES];
     assert_ok(capl_source_read(source, 0, id, &(capl_sample){.field = {one.mask}}));
@@ -336,6 +400,12 @@ static void faces_have_their_parts_where_they_belong(void **state)
       assert_true(part[CAPL_FACE_LEFT_EAR].x < nose->x && nose->x < part[CAPL_FACE_RIGHT_EAR].x);
   }
   capl_source_unref(source);
+}
+
+static void faces_have_their_parts_where_they_belong(void **state)
+{
+  (void)state;
+  for (int style = 0; style < CAPL_FACE_STYLES; style++) check_parts((capl_face_style)style);
 }
 
 static void face_classes_are_as_uneven_as_in_photographs(void **state)
@@ -392,7 +462,9 @@ static void names_and_swaps_are_listed(void **state)
   assert_string_equal(capl_face_class_name(18), "cloth");
   assert_null(capl_face_class_name(19));
   assert_string_equal(capl_slider_shape_name(7), "jigsaw");
-  assert_null(capl_slider_shape_name(8));
+  assert_null(capl_slider_shape_name(12));
+  assert_string_equal(capl_slider_style_name(CAPL_SLIDER_OUTLINE), "outline");
+  assert_string_equal(capl_face_style_name(CAPL_FACE_DRAWING), "drawing");
   assert_null(capl_slider_confusion_name(6));
 #define X(left, right) sum = sum * 100 + CAPL_FACE_##left * 10 + CAPL_FACE_##right;
   CAPL_FACE_SWAP_MAP(X)
@@ -443,6 +515,8 @@ int main(void)
     cmocka_unit_test(confusions_come_as_often_as_their_list_says),
     cmocka_unit_test(places_shapes_and_sizes_are_spread_evenly),
     cmocka_unit_test(backgrounds_and_shapes_are_those_asked_for),
+    cmocka_unit_test(places_of_the_other_shapes_are_their_middles),
+    cmocka_unit_test(each_style_has_shapes_of_its_own),
     cmocka_unit_test(bad_options_are_refused),
     cmocka_unit_test(faces_have_their_parts_where_they_belong),
     cmocka_unit_test(face_classes_are_as_uneven_as_in_photographs),

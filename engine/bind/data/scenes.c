@@ -6,12 +6,16 @@
 #include <string.h>
 
 /* Names of synth.h, until NULL. */
-#define X(name, text, share) text,
+#define X(name, text, shaded, outline) text,
 static const char *const shapes[] = {CAPL_SLIDER_SHAPE_MAP(X) NULL};
+#undef X
+#define X(name, text, share) text,
 static const char *const confusions[] = {CAPL_SLIDER_CONFUSION_MAP(X) NULL};
 #undef X
 #define X(name, text) text,
 static const char *const classes[] = {CAPL_FACE_CLASS_MAP(X) NULL};
+static const char *const slider_styles[] = {CAPL_SLIDER_STYLE_MAP(X) NULL};
+static const char *const face_styles[] = {CAPL_FACE_STYLE_MAP(X) NULL};
 #undef X
 #define X(left, right) {CAPL_FACE_##left, CAPL_FACE_##right},
 static const int swaps[][2] = {CAPL_FACE_SWAP_MAP(X)};
@@ -44,8 +48,21 @@ static uint32_t option_shapes(lua_State *L, int i)
   return bits;
 }
 
+/* style = NAME of names as its place; 0 = not given. */
+static int option_style(lua_State *L, int i, const char *const *names)
+{
+  int style = 0;
+  if (bind_option(L, i, "style")) {
+    const char *wanted = luaL_checkstring(L, -1);
+    while (names[style] && strcmp(names[style], wanted) != 0) style++;
+    if (!names[style]) bind_arg_error(L, i, "no style '%s'", wanted);
+  }
+  lua_pop(L, 1);
+  return style;
+}
+
 /* data.slider_source{seed, count, fixed, channels, width, height, mixed, background_first, background_count, size_lo,
-** size_hi, shapes} */
+** size_hi, shapes, style} */
 static int data_slider_source(lua_State *L)
 {
   typedef struct {
@@ -63,16 +80,18 @@ static int data_slider_source(lua_State *L)
                                              {"size_lo", BIND_WHOLE(given, slider.size_lo), .max = 65535},
                                              {"size_hi", BIND_WHOLE(given, slider.size_hi), .max = 65535},
                                              {"shapes", BIND_OTHER},
+                                             {"style", BIND_OTHER},
                                              BIND_END};
   given o = {.set = SET_DEFAULTS};
   bind_read_options(L, "data.slider", 1, options, &o);
   o.slider.shapes = option_shapes(L, 1);
+  o.slider.style = (capl_slider_style)option_style(L, 1, slider_styles);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, data_synth(L)->source_slider_new(&o.slider, &o.set, (capl_source **)box), NULL);
   return 1;
 }
 
-/* data.faces_source{seed, count, fixed, channels, size} */
+/* data.faces_source{seed, count, fixed, channels, size, style} */
 static int data_faces_source(lua_State *L)
 {
   typedef struct {
@@ -80,11 +99,12 @@ static int data_faces_source(lua_State *L)
     int size;
   } given;
   static const bind_option_spec options[] = {SET_OPTIONS(given), {"size", BIND_WHOLE(given, size), .max = 65535},
-                                             BIND_END};
+                                             {"style", BIND_OTHER}, BIND_END};
   given o = {.set = SET_DEFAULTS};
   bind_read_options(L, "data.faces", 1, options, &o);
+  capl_face_style style = (capl_face_style)option_style(L, 1, face_styles);
   void **box = data_new_box(L, SOURCE_TYPE);
-  bind_check(L, data_synth(L)->source_faces_new(o.size, &o.set, (capl_source **)box), NULL);
+  bind_check(L, data_synth(L)->source_faces_new(o.size, style, &o.set, (capl_source **)box), NULL);
   return 1;
 }
 
@@ -137,6 +157,8 @@ void bind_open_scenes(lua_State *L)
   luaL_setfuncs(L, functions, 0);
   set_names(L, "slider_shapes", shapes);
   set_names(L, "slider_confusions", confusions);
+  set_names(L, "slider_styles", slider_styles);
+  set_names(L, "face_styles", face_styles);
   set_names(L, "face_classes", classes);
   set_swaps(L);
 }

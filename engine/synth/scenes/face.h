@@ -33,9 +33,11 @@ typedef struct {
   bool strap[2];           /* a lock of hair in front of the ear */
   uint32_t key;            /* of its textures */
   float grain;
+  capl_face_style style;
+  bool ink_only;           /* a drawing in black and white */
 } face_plan;
 
-void face_roll(face_plan *plan, int size, capl_rng *rng);
+void face_roll(face_plan *plan, int size, capl_face_style style, capl_rng *rng);
 /* Covers the canvas and its mask. */
 void face_draw(const face_plan *plan, canvas *c, outline *o);
 

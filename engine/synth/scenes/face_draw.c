@@ -47,7 +47,7 @@ void face_fill_lit(const face_part *f, canvas_colour colour, float fall, float n
   for (int k = 0; k < 3; k++) paint.fade.level[k] = -fall * colour.level[k];
   paint.from = canvas_place(&p->head, 0, 0);
   paint.along = (canvas_point){-0.5f * p->light / p->px, 0.35f / p->px};
-  paint.noise_key = p->key + (uint32_t)label, paint.noise = noise;
+  paint.noise_key = p->key + (uint32_t)label, paint.noise = p->style == CAPL_FACE_DRAWING ? 0 : noise;
   paint.cell_x = portable_clamp(cell_x * p->px, 1.5f, 1000), paint.cell_y = portable_clamp(cell_y * p->px, 1.5f, 1000);
   canvas_fill(f->c, f->o, &paint);
 }
@@ -317,5 +317,6 @@ void face_draw(const face_plan *plan, canvas *c, outline *o)
   for (int side = 0; side < 2; side++) draw_strap(&f, side);
   if (plan->glasses) face_glasses(&f);
   draw_hat(&f);
-  canvas_grain(c, plan->key, plan->grain);
+  if (plan->style == CAPL_FACE_DRAWING) face_ink(plan, c);
+  else canvas_grain(c, plan->key, plan->grain);
 }

@@ -33,4 +33,7 @@ void face_nose(const face_part *f);
 void face_mouth(const face_part *f);
 void face_glasses(const face_part *f);
 
+/* Makes a drawing of what was painted: a few flat shades, lines where classes of the mask meet. */
+void face_ink(const face_plan *p, canvas *c);
+
 #endif

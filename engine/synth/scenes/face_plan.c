@@ -115,12 +115,46 @@ static void roll_things(face_plan *p, capl_rng *rng)
   for (int i = 0; i < 2; i++) p->earring[i] = earrings && !p->strap[i];
 }
 
-void face_roll(face_plan *plan, int size, capl_rng *rng)
+/* ---- the style drawing ----------------------------------------------------------------------- */
+
+/* Skins and hairs of comics; one of four pictures is black and white. */
+static void roll_drawn_colours(face_plan *p, capl_rng *rng)
 {
-  *plan = (face_plan){0};
+  static const canvas_colour skins[] = {{{255, 240, 225}}, {{250, 214, 190}}, {{216, 160, 120}}, {{150, 104, 80}},
+                                        {{198, 222, 176}}, {{176, 200, 236}}};
+  p->skin = skins[capl_rng_below(rng, 6)];
+  p->hair_colour = canvas_roll_hsv(rng, 0, 1, 0.5f, 1, 0.3f, 1);
+  p->lips = canvas_roll_hsv(rng, 0.92f, 1.05f, 0.4f, 0.8f, 0.6f, 0.95f);
+  p->iris = canvas_roll_hsv(rng, 0, 1, 0.6f, 1, 0.4f, 0.9f);
+  p->cloth = canvas_roll_hsv(rng, 0, 1, 0.6f, 1, 0.5f, 1);
+  canvas_colour wall = canvas_roll_hsv(rng, 0, 1, 0, 0.5f, 0.8f, 1);
+  for (int i = 0; i < 3; i++) p->background[i] = wall;
+  p->ink_only = random_chance(rng, 0.25f);
+}
+
+/* Large eyes under high brows, small noses and mouths, a narrow chin. */
+static void roll_drawn_features(face_plan *p, capl_rng *rng)
+{
+  p->wide = random_uniform(rng, 1, 1.1f);
+  p->jaw = random_uniform(rng, 0.66f, 0.86f);
+  p->eye_size = random_uniform(rng, 1.2f, 1.45f);
+  p->eye_open = random_uniform(rng, 1.1f, 1.5f);
+  p->brow_height = random_uniform(rng, -0.12f, -0.06f);
+  p->brow_width = random_uniform(rng, 0.025f, 0.05f);
+  p->nose_wide = random_uniform(rng, 0.4f, 0.7f);
+  p->mouth_wide = random_uniform(rng, 0.12f, 0.24f);
+  p->lip = random_uniform(rng, 0.4f, 0.8f);
+}
+
+void face_roll(face_plan *plan, int size, capl_face_style style, capl_rng *rng)
+{
+  *plan = (face_plan){.style = style};
   roll_pose(plan, size, rng);
   roll_colours(plan, rng);
   roll_features(plan, rng);
   roll_hair(plan, rng);
   roll_things(plan, rng);
+  if (style != CAPL_FACE_DRAWING) return;
+  roll_drawn_colours(plan, rng);
+  roll_drawn_features(plan, rng);
 }

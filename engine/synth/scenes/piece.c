@@ -9,6 +9,9 @@
 
 static const float JIGSAW_SIDE = 1 / 1.4f; /* of the size */
 static const float JIGSAW_KNOB = 0.2f;     /* radius, of the side */
+static const float CROSS_ARM = 0.38f;       /* half its width, of half the size */
+static const float HEART_CORNER = 0.8284f; /* of its square from the middle, of half the size */
+static const float MOON_CUT = 0.8f, MOON_AWAY = 0.55f; /* radius and place of the disc cut out, of half the size */
 
 /* ---- distances ------------------------------------------------------------------------------- */
 
@@ -41,6 +44,43 @@ static float jigsaw_distance(const piece *p, float x, float y)
   return d;
 }
 
+/* Inside all lines of a star but one. */
+static float star_distance(const piece *p, float x, float y)
+{
+  float far = -1e9f, second = -1e9f;
+  for (int i = 0; i < p->n_sides; i++) {
+    float d = p->nx[i] * x + p->ny[i] * y - p->c[i];
+    if (d > far) second = far, far = d;
+    else if (d > second) second = d;
+  }
+  return second;
+}
+
+static float least(float a, float b)
+{
+  return a < b ? a : b;
+}
+
+static float cross_distance(const piece *p, float x, float y)
+{
+  float h = p->half, narrow = CROSS_ARM * h;
+  return least(box_distance(x, y, h, narrow), box_distance(x, y, narrow, h));
+}
+
+/* A square on its corner, and a disc on each of its upper sides. */
+static float heart_distance(const piece *p, float x, float y)
+{
+  float d = p->half * HEART_CORNER, side = fabsf(x), dx = side - 0.5f * d, dy = y + 0.5f * d;
+  return least((side + fabsf(y) - d) * 0.70710678f, sqrtf(dx * dx + dy * dy) - d * 0.70710678f);
+}
+
+static float moon_distance(const piece *p, float x, float y)
+{
+  float h = p->half, dx = x - MOON_AWAY * h;
+  float d = sqrtf(x * x + y * y) - h, cut = MOON_CUT * h - sqrtf(dx * dx + y * y);
+  return cut > d ? cut : d;
+}
+
 static float whole_distance(const piece *p, float x, float y)
 {
   switch (p->shape) {
@@ -49,6 +89,10 @@ static float whole_distance(const piece *p, float x, float y)
   case CAPL_SLIDER_RECTANGLE: return box_distance(x, y, p->half, 0.7f * p->half);
   case CAPL_SLIDER_ROUNDED: return box_distance(x, y, p->half - p->round, 0.8f * p->half - p->round) - p->round;
   case CAPL_SLIDER_JIGSAW: return jigsaw_distance(p, x, y);
+  case CAPL_SLIDER_STAR: return star_distance(p, x, y);
+  case CAPL_SLIDER_CROSS: return cross_distance(p, x, y);
+  case CAPL_SLIDER_HEART: return heart_distance(p, x, y);
+  case CAPL_SLIDER_MOON: return moon_distance(p, x, y);
   default: return convex_distance(p, x, y);
   }
 }
@@ -148,6 +192,47 @@ static void make_triangle(piece *p)
   make_sides(p, (const float[]){0, h, -h}, (const float[]){-low, low, low}, 3);
 }
 
+/* Five tips; its lines pass the middle at cos 72 degrees of a tip's distance. */
+static void make_star(piece *p)
+{
+  p->n_sides = 5;
+  for (int i = 0; i < 5; i++) {
+    double angle = 2 * STEADY_PI * (0.2 * i - 0.25);
+    float x = (float)portable_cos(angle), y = (float)portable_sin(angle);
+    p->nx[i] = x, p->ny[i] = y, p->c[i] = 0.30901699f * p->half;
+    add_disc(p, p->half * x, p->half * y, 0);
+  }
+}
+
+static void make_heart(piece *p)
+{
+  float d = p->half * HEART_CORNER, discs = 0.5f * (float)STEADY_PI; /* areas, of d * d; the square's is 2 */
+  p->y = -d * (0.5f + 2 / (3 * (float)STEADY_PI)) * discs / (2 + discs);
+  add_disc(p, 0, d, 0);
+  for (int i = -1; i <= 1; i += 2) add_disc(p, 0.5f * d * (float)i, -0.5f * d, d * 0.70710678f);
+}
+
+/* Its centre of mass by rows; it reaches as far as its horns and some discs that touch the outer edge. */
+static void make_moon(piece *p)
+{
+  enum { ROWS = 128, DISCS = 5 };
+  float h = p->half, r = MOON_CUT * h, away = MOON_AWAY * h, area = 0, sum = 0, small = 0.15f * h;
+  for (int i = 0; i < ROWS; i++) {
+    float y = h * (2 * ((float)i + 0.5f) / ROWS - 1), right = sqrtf(h * h - y * y), left = -right;
+    if (fabsf(y) < r) right = least(right, away - sqrtf(r * r - y * y));
+    area += right - left;
+    sum += 0.5f * (right - left) * (right + left);
+  }
+  p->x = sum / area;
+  float horn = (h * h - r * r + away * away) / (2 * away), high = sqrtf(h * h - horn * horn);
+  add_disc(p, horn, -high, 0);
+  add_disc(p, horn, high, 0);
+  for (int i = 0; i < DISCS; i++) {
+    double angle = STEADY_PI * (0.5 + 0.25 * i);
+    add_disc(p, (h - small) * (float)portable_cos(angle), (h - small) * (float)portable_sin(angle), small);
+  }
+}
+
 void piece_make(piece *p, int shape, float size, int variant, capl_rng *rng)
 {
   *p = (piece){.shape = shape, .half = 0.5f * size, .round = 0.12f * size};
@@ -160,6 +245,13 @@ void piece_make(piece *p, int shape, float size, int variant, capl_rng *rng)
   case CAPL_SLIDER_HEXAGON: make_polygon(p, 6, 0, 0, rng); break;
   case CAPL_SLIDER_POLYGON: make_polygon(p, PIECE_SIDES, 0, 0.3f, rng); break;
   case CAPL_SLIDER_JIGSAW: make_jigsaw(p, variant); break;
+  case CAPL_SLIDER_STAR: make_star(p); break;
+  case CAPL_SLIDER_CROSS:
+    add_corners(p, p->half, CROSS_ARM * p->half, 0);
+    add_corners(p, CROSS_ARM * p->half, p->half, 0);
+    break;
+  case CAPL_SLIDER_HEART: make_heart(p); break;
+  case CAPL_SLIDER_MOON: make_moon(p); break;
   default: break;
   }
   p->depth = -whole_distance(p, p->x, p->y);

@@ -15,7 +15,8 @@ typedef struct {
   int shape;
   float half;           /* half the size */
   float round;          /* radius of the corners */
-  int n_sides;          /* of convex shapes: those points whose nx x + ny y is at most c, for all sides */
+  int n_sides;          /* of convex shapes: those points whose nx x + ny y is at most c, for all sides; of a star: for
+                        ** all sides but one */
   float nx[PIECE_SIDES], ny[PIECE_SIDES], c[PIECE_SIDES];
   int knob[4];          /* jigsaw: top, right, bottom, left: 0 flat, 1 out, -1 in */
   int n_discs;          /* the shape reaches as far as these do: its corners, knobs, roundings */

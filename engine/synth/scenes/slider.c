@@ -87,7 +87,8 @@ static capl_status write_pixels(const slider_source *s, const slider_plan *plan,
   CAPL_TRY(capl_image_resize(scratch, (int)canvas_bytes(W, H) + 3 * W * H, 1, 1));
   uint8_t *drawn = scratch->pixels + canvas_bytes(W, H);
   CAPL_TRY(canvas_open(&c, W, H, NULL, scratch));
-  backdrop_draw(&c, s->scene.seed, plan->background, &o);
+  if (plan->style == CAPL_SLIDER_OUTLINE) texture_draw(&c, s->scene.seed, plan->background, &o);
+  else backdrop_draw(&c, s->scene.seed, plan->background, &o);
   slider_draw(plan, &c);
   if (!base->letterbox.on) return canvas_write(&c, base->channels, pixels), CAPL_OK;
   canvas_write(&c, base->channels, drawn);
@@ -113,7 +114,7 @@ static capl_status slider_identity(capl_source *source, uint64_t *place, uint64_
   const slider_source *s = (const slider_source *)source;
   const capl_slider_options *o = &s->options;
   uint32_t of[] = {o->mixed, o->background_first, o->background_count, (uint32_t)o->size_lo, (uint32_t)o->size_hi,
-                   o->shapes};
+                   o->shapes, o->style};
   *place = identity_of_form(hash64_bytes(hash64_text(s->scene.seed, "slider"), of, sizeof of), source);
   return identity_of_drawn(source, *place, content);
 }
@@ -131,7 +132,6 @@ static capl_slider_options with_defaults(const capl_slider_options *given)
   if (!o.background_count) o.background_count = 2000;
   if (!o.size_lo) o.size_lo = 46;
   if (!o.size_hi) o.size_hi = o.size_lo > 64 ? o.size_lo : 64;
-  if (!o.shapes) o.shapes = (1u << CAPL_SLIDER_SHAPES) - 1;
   return o;
 }
 
@@ -147,6 +147,9 @@ static capl_status check(const capl_slider_options *o)
                      o->size_lo, o->size_hi);
   if (o->shapes >> CAPL_SLIDER_SHAPES)
     return CAPL_FAIL(CAPL_EVALUE, "there are %d shapes; bits 0x%x name others", CAPL_SLIDER_SHAPES, o->shapes);
+  if (!capl_slider_style_name((int)o->style))
+    return CAPL_FAIL(CAPL_EVALUE, "there are %d styles of slider captchas, not %d", CAPL_SLIDER_STYLES,
+                     (int)o->style + 1);
   if ((uint64_t)o->background_first + o->background_count <= 1 << 24) return CAPL_OK; /* numbers that a float holds */
   return CAPL_FAIL(CAPL_EVALUE, "backgrounds are numbered below %d; %u more than %u are too many", 1 << 24,
                    o->background_count, o->background_first);
@@ -175,7 +178,7 @@ capl_status capl_source_slider_new(const capl_slider_options *options, const cap
 
 const char *capl_slider_shape_name(int i)
 {
-#define X(name, text, share) text,
+#define X(name, text, shaded, outline) text,
   static const char *const names[] = {CAPL_SLIDER_SHAPE_MAP(X)};
 #undef X
   return i >= 0 && i < CAPL_SLIDER_SHAPES ? names[i] : NULL;
@@ -187,4 +190,12 @@ const char *capl_slider_confusion_name(int i)
   static const char *const names[] = {CAPL_SLIDER_CONFUSION_MAP(X)};
 #undef X
   return i >= 0 && i < CAPL_SLIDER_CONFUSIONS ? names[i] : NULL;
+}
+
+const char *capl_slider_style_name(int i)
+{
+#define X(name, text) text,
+  static const char *const names[] = {CAPL_SLIDER_STYLE_MAP(X)};
+#undef X
+  return i >= 0 && i < CAPL_SLIDER_STYLES ? names[i] : NULL;
 }

@@ -27,19 +27,23 @@ static void roll_canvas(slider_plan *plan, const capl_slider_options *o, capl_rn
   plan->height = any ? height : usual[i][1];
 }
 
-/* Shapes that are wanted, each as often as the list says. */
-static int roll_shape(uint32_t wanted, capl_rng *rng)
+/* How often a shape comes; one that the style has not, but was asked for, comes as often as most. */
+static int share_of(const capl_slider_options *o, int shape)
 {
-#define X(name, text, share) share,
-  static const uint8_t shares[] = {CAPL_SLIDER_SHAPE_MAP(X)};
+#define X(name, text, shaded, outline) {shaded, outline},
+  static const uint8_t shares[][CAPL_SLIDER_STYLES] = {CAPL_SLIDER_SHAPE_MAP(X)};
 #undef X
-  uint32_t total = 0;
-  for (int i = 0; i < CAPL_SLIDER_SHAPES; i++) total += wanted >> i & 1 ? shares[i] : 0;
-  int left = (int)capl_rng_below(rng, total), shape = 0;
-  for (;; shape++) {
-    left -= wanted >> shape & 1 ? shares[shape] : 0;
-    if (left < 0) return shape;
-  }
+  int own = shares[shape][o->style];
+  if (!o->shapes) return own;
+  return o->shapes >> shape & 1 ? own ? own : 1 : 0;
+}
+
+static int roll_shape(const capl_slider_options *o, capl_rng *rng)
+{
+  int total = 0, shape = 0;
+  for (int i = 0; i < CAPL_SLIDER_SHAPES; i++) total += share_of(o, i);
+  for (int left = (int)capl_rng_below(rng, (uint32_t)total);; shape++)
+    if ((left -= share_of(o, shape)) < 0) return shape;
 }
 
 /* ---- confusions ------------------------------------------------------------------------------ */
@@ -169,12 +173,21 @@ static int roll_variant(uint64_t seed, uint32_t background, capl_rng *rng)
   return variant;
 }
 
+static void roll_outline(slider_plan *plan, capl_rng *rng)
+{
+  plan->bright = random_chance(rng, 0.5f);
+  plan->white = random_uniform(rng, 0.3f, 0.6f);
+  plan->line = random_uniform(rng, 1, 2.2f);
+  plan->ink = random_chance(rng, 0.7f) ? 255 : 20;
+  plan->shadow = random_uniform(rng, 0.25f, 0.5f);
+}
+
 void slider_roll(slider_plan *plan, const capl_slider_options *o, uint64_t seed, capl_rng *rng)
 {
-  *plan = (slider_plan){0};
+  *plan = (slider_plan){.style = o->style};
   plan->background = o->background_first + capl_rng_below(rng, o->background_count);
   roll_canvas(plan, o, rng);
-  int shape = roll_shape(o->shapes, rng), variant = roll_variant(seed, plan->background, rng);
+  int shape = roll_shape(o, rng), variant = roll_variant(seed, plan->background, rng);
   plan->size = 2 * random_between(rng, (o->size_lo + 1) / 2, o->size_hi / 2);
   plan->confusions = roll_confusions(rng);
   roll_strengths(plan, rng);
@@ -183,6 +196,7 @@ void slider_roll(slider_plan *plan, const capl_slider_options *o, uint64_t seed,
   if (plan->confusions & 1u << CAPL_CONFUSION_HOLLOW) plan->shape.hole = hole;
   if (plan->confusions & 1u << CAPL_CONFUSION_ROTATION) plan->gap.radians = turn;
   place_all(plan, plan->confusions & 1u << CAPL_CONFUSION_DECOY, rng);
+  if (o->style == CAPL_SLIDER_OUTLINE) roll_outline(plan, rng);
 }
 
 canvas_point slider_centre(const slider_plan *plan, const slider_place *at)

@@ -9,8 +9,8 @@ local scenes = {}
 
 --- What each preset of pictures draws.
 local sources = {
-  slider = function(o) return data.slider{seed = o.seed, width = o.width, height = o.height} end,
-  faces = function(o) return data.faces{seed = o.seed, size = o.width} end,
+  slider = function(o) return data.slider{seed = o.seed, width = o.width, height = o.height, style = o.style} end,
+  faces = function(o) return data.faces{seed = o.seed, size = o.width, style = o.style} end,
 }
 
 --- Writes pictures; -> words for the report and how many
@@ -40,7 +40,10 @@ function makers.pm25(o)
 end
 
 -- The options each preset has beside --out, --seed, --n and --workers.
-local takes = {slider = {width = true, height = true}, faces = {width = true, height = true}, pm25 = {days = true}}
+local takes = {
+  slider = {width = true, height = true, style = true}, faces = {width = true, height = true, style = true},
+  pm25 = {days = true},
+}
 
 --- Raises for options that only other presets have.
 local function check_options(o)

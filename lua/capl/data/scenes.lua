@@ -32,7 +32,7 @@ local function range(where, key, value)
   check.fail(where, ("%s is {first, last}, whole numbers from 0 on"):format(key))
 end
 
-local slider_keys = keys{"width", "height", "sizes", "backgrounds", "piece", "shapes"}
+local slider_keys = keys{"width", "height", "sizes", "backgrounds", "piece", "shapes", "style"}
 
 local function check_shapes(shapes)
   if shapes == nil then return end
@@ -50,18 +50,21 @@ function scenes.new(make)
   --       by 140..240 px as on web sites, each enlarged into width = 512, height = 256 with white around it;
   --       backgrounds = {0, 1999}: which of the seed's pictures lie behind, so that {0, 1799} and {1800, 1999} make a
   --       training and a validation set with no background in common; piece = {46, 64}: its size in px, even numbers;
-  --       shapes = list of data.slider_shapes (all); channels = 3 | 1; seed = 42; count = pictures per epoch (endless);
-  --       fixed = false: new pictures in every epoch; true: the same in every epoch, none of which a fresh source shows
+  --       style = "shaded" | "outline": gaps bright or merely outlined, other shapes, textures as backgrounds;
+  --       shapes = list of data.slider_shapes (those of the style); channels = 3 | 1; seed = 42; count = pictures per
+  --       epoch (endless); fixed = false: new pictures in every epoch; true: the same in every epoch, none of which a
+  --       fresh source shows
   -- out   source with the fields points (4,3): x, y in px and 1 if it is there, of gap, piece and two decoys, each the
   --       centre of mass; boxes (4,5): left, top, right, bottom, class 0 gap | 1 piece | 2 decoy | -1 none; angle (1):
   --       degrees by which the gap was drawn turned, positive = counter-clockwise (no augmentation changes it); facts
   --       (4): background, shape (0 is the first of data.slider_shapes), size in px, confusions (1 + 8: the first and
   --       the fourth of data.slider_confusions)
-  -- errs  value: unknown option or shape, size out of range
+  -- errs  value: unknown option, shape or style, size out of range
   function made.slider(opts)
     local o = check.keys("data.slider", opts, slider_keys)
     check_count("data.slider", o.count)
     check_shapes(o.shapes)
+    if o.style ~= nil then check.one_of("data.slider", "style", o.style, core.data.slider_styles) end
     if o.sizes ~= nil and o.sizes ~= "one" and o.sizes ~= "mixed" then
       check.fail("data.slider", ('sizes is "one" or "mixed", not %s'):format(tostring(o.sizes)))
     end
@@ -70,22 +73,24 @@ function scenes.new(make)
     return make(core.data.slider_source{
       seed = o.seed, count = o.count, fixed = o.fixed, channels = o.channels, width = o.width, height = o.height,
       mixed = o.sizes == "mixed", background_first = first, background_count = first and last - first + 1, size_lo = lo,
-      size_hi = hi, shapes = o.shapes,
+      size_hi = hi, shapes = o.shapes, style = o.style,
     })
   end
 
   --- Faces with exact pixel masks, generated during training. They try a pipeline out; what a network scores on
   --- them says nothing about photographs.
-  -- opts  size = 512 (px of both sides, 64..1024); channels = 3 | 1; seed = 42; count = pictures per epoch (endless);
-  --       fixed = false: new faces in every epoch; true: the same in every epoch, none of which a fresh source shows
+  -- opts  size = 512 (px of both sides, 64..1024); style = "painted" | "drawing": line art, flat and bright colours and
+  --       large eyes; channels = 3 | 1; seed = 42; count = pictures per epoch (endless); fixed = false: new faces in
+  --       every epoch; true: the same in every epoch, none of which a fresh source shows
   -- out   source with the field mask (H,W): 0 is the first of data.face_classes; left and right are the picture's.
   --       swaps = data.face_swaps: classes that change places when a picture is flipped
-  -- errs  value: unknown option, size out of range
+  -- errs  value: unknown option or style, size out of range
   function made.faces(opts)
-    local o = check.keys("data.faces", opts, keys{"size"})
+    local o = check.keys("data.faces", opts, keys{"size", "style"})
     check_count("data.faces", o.count)
+    if o.style ~= nil then check.one_of("data.faces", "style", o.style, core.data.face_styles) end
     local source = make(core.data.faces_source{seed = o.seed, count = o.count, fixed = o.fixed, channels = o.channels,
-      size = o.size})
+      size = o.size, style = o.style})
     source.swaps, source.classes = core.data.face_swaps, core.data.face_classes
     return source
   end
