@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/* "0.1.0" */
+/* "MAJOR.MINOR.PATCH", as CMakeLists.txt has it. Static. */
 CAPL_API const char *capl_version(void);
 
 #ifdef __cplusplus

@@ -8,10 +8,11 @@ FILE.txt holds the command behind "$ ", then all it must print (output, then err
     exit 1
 
 The command runs in a shell, in an empty folder with links to tests/ and recipes/. A line that is just "..." stands for
-any number of lines. `check.py --write FILE.txt` writes what it printed; read it before committing it.
+any number of lines, capl VERSION for capl and the version of this one. `check.py --write FILE.txt` writes what it printed; read it before committing it.
 SPDX-License-Identifier: Apache-2.0
 """
 import concurrent.futures
+import functools
 import glob
 import os
 import re
@@ -34,6 +35,11 @@ def run(command):
     return done.stdout + done.stderr + f"exit {done.returncode}\n"
 
 
+@functools.cache
+def version():
+    return subprocess.run([os.environ["CAPL_BIN"], "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def matches(expected, seen):
     pattern = "".join("(?:.*\n)*" if line == "...\n" else re.escape(line) for line in expected.splitlines(True))
     return re.fullmatch(pattern, seen) is not None
@@ -43,6 +49,7 @@ def parts(path):
     """The command of a file, and what it must print."""
     with open(path, encoding="utf-8") as file:
         first, _, expected = file.read().partition("\n")
+    expected = expected.replace("capl VERSION", version())
     assert first.startswith("$ "), f"{path} must begin with '$ COMMAND'"
     return first, expected
 
@@ -51,7 +58,7 @@ def write(path):
     first, _ = parts(path)
     seen = run(first[2:])
     with open(path, "w", encoding="utf-8") as file:
-        file.write(first + "\n" + seen)
+        file.write(first + "\n" + seen.replace(version(), "capl VERSION"))
 
 
 def failure(path):

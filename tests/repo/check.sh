@@ -8,7 +8,7 @@ copy=$1
 rm -rf "$copy"
 mkdir -p "$copy"
 cd "$CAPL_SOURCE_DIR"
-cp -r include engine lua scripts recipes .luacheckrc "$copy"
+cp -r include engine lua scripts recipes .luacheckrc CMakeLists.txt CHANGELOG.md "$copy"
 cd "$copy"
 
 CI=1 scripts/check || { echo "scripts/check is not content with the tree as it is" >&2; exit 1; }
@@ -32,6 +32,8 @@ printf '/* private.c -- is told what to do by an optimiser.\n** %s */\nint x;\n'
 printf -- '-- Knows which backends there are.\n-- %s\nreturn {"ref", "cpu"}\n' "$spdx" >lua/backends.lua
 printf '/* lean.h -- forgets what it needs.\n** %s */\nint64_t x;\n' "$spdx" >include/capl/lean.h
 { printf -- '-- Has a long line.\n-- %s\nreturn 0' "$spdx"; printf ' + %d' {1000..1030}; echo; } >lua/wide.lua
+printf 'Read by capl 0.1.0 or newer.\n' >older.txt
+sed -i 's/^project(capl VERSION [0-9.]*/project(capl VERSION 0.1.0/; s/^## 0.*/## 0.0.9/' CMakeLists.txt CHANGELOG.md
 printf '# see /ho%s/somebody/notes\n' me >notes.txt
 # shellcheck disable=SC2016 # the script under test has the mistake, not this one
 printf '#!/usr/bin/env bash\n# Forgets its quotes.\n# %s\nrm $1\n' "$spdx" >scripts/careless
@@ -70,7 +72,7 @@ for expected in \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'module_state: lua/capl/data/setting.lua:4' 'environment: lua/capl/data/asks.lua:4' \
   'words: engine/base/private.c:1:.* reports' 'words: engine/base/private.c:1:.* PyTorch' \
   'subjects: commit: check: a subject that goes on' 'circles: engine/base/round is in' 'circles: engine/base/trip is in' \
-  'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' \
+  'headers: .*lean.h:3:.*std=c11' 'headers: .*lean.h:3:.*std=c++17' 'places: notes.txt:1' 'version: CHANGELOG.md' 'version: older.txt:1' \
   'shell: scripts/careless:4' 'lua: lua/global.lua:3'; do
   grep -q "^$expected" found.txt || { echo "not reported: $expected" >&2; missed=1; }
 done

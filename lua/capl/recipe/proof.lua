@@ -27,7 +27,7 @@ local function machine()
     device = m.device, backend = m.backend, memory_bytes = core.sys.memory_total(), assume = m.assume}
 end
 
---- "Intel Xeon, 2 processors, 25.3 GB, cpu, capl 0.1.0"
+--- "Intel Xeon, 2 processors, 25.3 GB, cpu, capl …"
 function proof.machine_text()
   local m = machine()
   local parts = {m.processor or "an unknown processor",

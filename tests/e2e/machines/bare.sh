@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A Debian release with nothing on it, in a chroot: quickstart, a prediction and unit tests, as root, sudoer and plain user.
+# A Debian release with nothing on it, in a chroot: quickstart, a prediction, packages and unit tests, as root, sudoer and plain user.
 # Arguments: release (bookworm, trixie). Environment: CAPL_SOURCE_DIR; CAPL_DEBIAN_MIRROR, else debootstrap's own.
 # Needs root, debootstrap and the mirror. The base system is kept in $XDG_CACHE_HOME/capl, so that a second run is quick.
 # SPDX-License-Identifier: Apache-2.0
@@ -13,7 +13,7 @@ skip() { echo "skipped: $*" >&2; exit 77; }
 fail() { echo "FAILED: $*" >&2; [[ ! -s $work/out.txt ]] || tail -n 40 "$work/out.txt" >&2; exit 1; }
 ok() { echo "ok $*"; }
 clean() {
-  umount -R -l "$root/dev" "$root/proc" 2>/dev/null || true
+  umount -R -l "$work"/*/dev "$work"/*/proc 2>/dev/null || true
   rm -rf --one-file-system "$work"
 }
 trap clean EXIT
@@ -59,9 +59,13 @@ mount_system() {
   cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 }
 
-mkdir "$root"
-if [[ -f $base ]]; then tar -C "$root" -xpf "$base"; else make_base; fi
-mount_system
+new_machine() { # FOLDER
+  root=$1
+  mkdir "$root"
+  if [[ -f $base ]]; then tar -C "$root" -xpf "$base"; else make_base; fi
+  mount_system
+}
+new_machine "$root"
 
 proxies=()
 for name in http_proxy https_proxy no_proxy; do [[ -z ${!name:-} ]] || proxies+=("$name=${!name}"); done
@@ -136,10 +140,50 @@ if [[ $release == bookworm ]]; then
   ok "a plain user builds and trains"
 fi
 
+# ---- packages, by the lines of Dockerfile -------------------------------------------------------------------------
+
+start=$SECONDS
+mapfile -t lines < <(sed -n 's/^RUN //p' "$CAPL_SOURCE_DIR/Dockerfile")
+[[ ${#lines[@]} == 2 ]] || fail "Dockerfile has ${#lines[@]} lines that begin with RUN"
+chown -R 0:0 "$root$checkout" # root goes on with what the user has built
+ln -s "$checkout" "$root/src"
+# The version as the tree of this test has it; built already, but for the folders that it is installed to.
+inside env CAPL_BUILD_DIR=build sh -c "${lines[0]}" || fail "Dockerfile: ${lines[0]}"
+made=("$root"/packages/*.deb)
+[[ ${#made[@]} == 3 ]] || fail "packages made: ${made[*]##*/}"
+if command -v lintian >/dev/null && grep -q "^VERSION_CODENAME=$release\$" /etc/os-release; then
+  lintian --allow-root --fail-on error "${made[@]}" >"$work/out.txt" 2>&1 || fail "lintian"
+else
+  echo "skipped: lintian of $release is not here, so nothing has looked at the packages"
+fi
+# Where there is a compiler and LuaJIT: the reader in C and the one in Lua.
+inside sh -c 'apt-get install -y --no-install-recommends /packages/*.deb' || fail "installing libcapl-dev"
+inside sh -c "cd /usr/share/doc/capl && cc docs/examples/predict.c \$(pkg-config --cflags --libs capl) -o /tmp/predict && /tmp/predict $model $image" ||
+  fail "C with libcapl-dev"
+said "^$image	[0-9A-Z]\{4\}	" "C with libcapl-dev does not read the image"
+inside luajit -e 'local m = require("capl").io.open_model(arg[1]); print(m.outputs[1].kind)' "$model" || fail "LuaJIT with the package capl"
+said '^text$' "LuaJIT with the package capl does not open the model"
+
+first=$root
+new_machine "$work/packages"
+mkdir "$root/data"
+cp -r "$first/packages" "$root/"
+cp -r "$first$model" "$root/data/model.capl"
+cp "$first$image" "$root/data/"
+inside sh -c "rm -f /packages/libcapl-dev_*; ${lines[1]}" || fail "Dockerfile: ${lines[1]}"
+as_user capl predict /data/model.capl "/data/${image##*/}" || fail "predict of the package"
+said "^/data/${image##*/}	[0-9A-Z]\{4\}	" "the package does not read the image"
+as_user sh -c 'cd /tmp && capl captcha --max_time=2s --test=200 --files=50' || fail "the package does not train"
+said '^final exact=' "the package reaches no result"
+inside apt-get purge -y capl libcapl0 || fail "purge"
+left=$(find "$root" -xdev \( -path "$root/tmp" -o -path "$root/var/log" \) -prune -o -name '*capl*' -print)
+[[ -z ${left//"$root/data/model.capl"/} ]] || fail "purge leaves $left"
+root=$first
+ok "packages made, installed, used and purged in $((SECONDS - start)) s"
+
 # A release that this machine itself runs has had its tests there.
 if grep -q "^VERSION_CODENAME=$release\$" /etc/os-release; then exit 0; fi
 start=$SECONDS
-chown -R 0:0 "$root$checkout" # root goes on with what the user has built
 inside CAPL_CUDA_TESTS=OFF "$checkout/scripts/test" unit || fail "scripts/test unit"
 said '^all passed' "scripts/test unit"
 ok "scripts/test unit in $((SECONDS - start)) s"
