@@ -75,6 +75,15 @@ static int sys_recipes(lua_State *L)
   return 1;
 }
 
+/* models() -> folder of the installed models, nil when there is none */
+static int sys_models(lua_State *L)
+{
+  char path[4096];
+  if (!shipped_models(path, sizeof path)) return 0;
+  lua_pushstring(L, path);
+  return 1;
+}
+
 /* built() -> {compiler, type, luajit, recipe_version, libraries = {"libpng 1.6.39", …}}: what this program was built
 ** with */
 static int sys_built(lua_State *L)
@@ -105,6 +114,6 @@ static int sys_built(lua_State *L)
 void capl_program_add(lua_State *L)
 {
   static const luaL_Reg functions[] = {{"commands", sys_commands}, {"globals", sys_globals}, {"recipes", sys_recipes},
-    {"built", sys_built}, {"gone", sys_gone}, {NULL, NULL}};
+    {"models", sys_models}, {"built", sys_built}, {"gone", sys_gone}, {NULL, NULL}};
   luaL_setfuncs(L, functions, 0);
 }

@@ -1,4 +1,4 @@
-/* shipped.c -- finds the recipes that come with the program.
+/* shipped.c -- finds the recipes and models that come with the program.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
@@ -31,16 +31,17 @@ static bool program_folder(char *path, size_t room)
   return true;
 }
 
-bool shipped_folder(char *path, size_t room)
+/* The folder "recipes" or "models" beside the program, or the one that a variable names. */
+static bool find_folder(const char *what, const char *variable, char *path, size_t room)
 {
-  static const char *const places[] = {"../share/capl/recipes", "recipes", "../recipes"}; /* installed, build, bundle */
-  const char *named = getenv("CAPL_RECIPES");
+  static const char *const places[] = {"../share/capl/", "", "../"}; /* installed, build, bundle */
+  const char *named = getenv(variable);
   char folder[4096];
   if (named && *named) return (size_t)snprintf(path, room, "%s", named) < room && is_kind(path, S_IFDIR);
   if (!program_folder(folder, sizeof folder)) return false;
   for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
     char joined[4200], *real;
-    snprintf(joined, sizeof joined, "%s/%s", folder, places[i]);
+    snprintf(joined, sizeof joined, "%s/%s%s", folder, places[i], what);
     if (!is_kind(joined, S_IFDIR) || !(real = realpath(joined, NULL))) continue;
     bool fits = (size_t)snprintf(path, room, "%s", real) < room;
     free(real);
@@ -48,6 +49,9 @@ bool shipped_folder(char *path, size_t room)
   }
   return false;
 }
+
+bool shipped_folder(char *path, size_t room) { return find_folder("recipes", "CAPL_RECIPES", path, room); }
+bool shipped_models(char *path, size_t room) { return find_folder("models", "CAPL_MODELS", path, room); }
 
 /* "recipes/captcha.lua" -> "captcha"; false for what no recipe here can be called. */
 static bool bare_name(const char *word, char name[NAME_ROOM])

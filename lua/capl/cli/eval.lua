@@ -8,6 +8,7 @@ local guess = require "data.guess"
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
+local models = require "cli.models"
 local options = require "cli.options"
 local rows = require "cli.rows"
 local evaluation = require "train.evaluation"
@@ -242,7 +243,7 @@ local function main(job)
   if not path or words[2] then
     core.error{code = "value", message = "capl eval takes one model and options; usage: " .. job.usage}
   end
-  local model = core.model_open(path, {device = o.device, precision = o.precision})
+  local model = core.model_open(models.path(path), {device = o.device, precision = o.precision})
   decoding.set(model, o)
   o.info = model:info()
   local sizes, started, d = files.sizes(o.info), core.clock(), output_of(o)

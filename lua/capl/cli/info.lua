@@ -3,6 +3,7 @@
 local core = ...
 
 local info_model = require "cli.info_model"
+local models = require "cli.models"
 local options = require "cli.options"
 
 local spec = {
@@ -26,6 +27,7 @@ local variables = {
   {"CAPL_SANDBOX", "recipes run in the sandbox; allow and trust do what --allow and --trust do, for what a script " ..
   "starts"},
   {"CAPL_RECIPES", "the recipes beside the program may be named without a folder; else those of this folder"},
+  {"CAPL_MODELS", "models beside the program may be named without a folder; else those of this folder"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
 
@@ -90,7 +92,7 @@ local function main(job)
   if words[2] then
     core.error{code = "value", message = "capl info takes one model; '" .. words[2] .. "' is another word"}
   end
-  if words[1] then return info_model.print(words[1], o.json) end
+  if words[1] then return info_model.print(models.path(words[1]), o.json) end
   if o.json then return core.sys.out(json_text()) end
   local lines = {
     ("capl %s"):format(core.version()),

@@ -5,6 +5,7 @@ local core = ...
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
+local models = require "cli.models"
 local options = require "cli.options"
 local pictures = require "cli.pictures"
 local rows = require "cli.rows"
@@ -111,7 +112,7 @@ local function main(job)
   local path = table.remove(words, 1)
   if not path then core.error{code = "value", message = "no model is named; usage: " .. job.usage} end
   if #words == 0 then files.of(words, job.usage) end
-  local model = core.model_open(path, {device = o.device, precision = o.precision})
+  local model = core.model_open(models.path(path), {device = o.device, precision = o.precision})
   decoding.set(model, o)
   o.info = model:info()
   local meta = core.json_decode(o.info.meta)
@@ -127,6 +128,8 @@ end
 return {main = main, options = spec, examples = {
   {"capl predict runs/mine/best.capl images/*.png",
   "prints one line per image: path, text, confidence, separated by tabs"},
+  {"capl predict captcha images",
+  "reads with the installed model captcha, share/capl/models/captcha.capl"},
   {"find . -name '*.png' | capl predict runs/mine/best.capl - --json",
   "reads a list from standard input and prints one object per image"},
   {"capl predict runs/slider/best.capl images --overlay=drawn",

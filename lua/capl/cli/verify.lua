@@ -4,6 +4,7 @@ local core = ...
 
 local decoding = require "cli.decoding"
 local fields = require "fields"
+local models = require "cli.models"
 local options = require "cli.options"
 
 local spec = {
@@ -51,7 +52,8 @@ local function main(job)
   if not words[1] or words[2] then
     core.error{code = "value", message = "capl verify takes one model; usage: " .. job.usage}
   end
-  local verdicts = replay_tensors(words[1], o.device) or replay_images(words[1], o.device)
+  local path = models.path(words[1])
+  local verdicts = replay_tensors(path, o.device) or replay_images(path, o.device)
   local ok = true
   for _, v in ipairs(verdicts) do ok = ok and v.ok end
   if o.json then
