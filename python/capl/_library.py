@@ -32,8 +32,12 @@ class Field(c.Structure):  # capl_model_field
     _fields_ = [("name", c.c_char_p), ("kind", c.c_char_p), ("vocab", c.c_void_p), ("numbers", c.c_size_t)]
 
 
+class Letterbox(c.Structure):  # capl_letterbox
+    _fields_ = [("on", c.c_bool), ("top_left", c.c_bool), ("fill", c.c_uint8 * 3)]
+
+
 class Info(c.Structure):  # capl_model_info
-    _fields_ = [("width", c.c_int), ("height", c.c_int), ("channels", c.c_int), ("n_widths", c.c_int),
+    _fields_ = [("width", c.c_int), ("height", c.c_int), ("channels", c.c_int), ("letterbox", Letterbox), ("n_widths", c.c_int),
                 ("widths", c.POINTER(c.c_int)), ("n_inputs", c.c_int), ("n_outputs", c.c_int),
                 ("inputs", c.POINTER(Field)), ("outputs", c.POINTER(Field)), ("precision", c.c_char_p), ("meta", c.c_char_p)]
 

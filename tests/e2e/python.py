@@ -64,7 +64,7 @@ capl.io.save_model("both.capl", Both(), {image = capl.zeros(1, 3, 40, 64), row =
   outputs = {{name = "sum", kind = "numbers", numbers = {"s", "t"}}}})
 """
 
-STRUCTURES = {"ErrorRecord": "capl_error", "Options": "capl_model_options", "Field": "capl_model_field", "Info": "capl_model_info",
+STRUCTURES = {"ErrorRecord": "capl_error", "Options": "capl_model_options", "Field": "capl_model_field", "Letterbox": "capl_letterbox", "Info": "capl_model_info",
               "Decoding": "capl_text_decoding", "Sample": "capl_model_sample", "ClassScore": "capl_class_score",
               "Output": "capl_output", "Reading": "capl_reading", "Verdict": "capl_model_verdict"}
 
