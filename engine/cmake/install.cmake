@@ -1,6 +1,6 @@
 # What `cmake --install` puts where; included last by the top CMakeLists.txt.
 #
-#   bin/capl   lib/libcapl.so   lib/libcapl_synth.so   lib/capl/{libcapl_{cpu,cuda,mpi,loopback,report,proto}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
+#   bin/capl   lib/libcapl.so   lib/libcapl_synth.so   lib/capl/{libcapl_{cpu,cuda,mpi,loopback,report,proto,serve}.so,capl-lmdb}   include/capl/   lib/pkgconfig/capl.pc
 #   lib/lua/5.1/capl.so         the module for LuaJIT
 #   share/capl/recipes/         share/doc/capl/   share/man/man1/capl.1.gz   share/{bash-completion/completions,zsh/site-functions}/
 #
@@ -15,7 +15,7 @@ install(TARGETS capl_core capl_synth LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 endif()
-foreach(part IN ITEMS capl_cpu:lib capl_report:lib capl_proto:lib capl_cuda:cuda capl_mpi:mpi capl_loopback:mpi)
+foreach(part IN ITEMS capl_cpu:lib capl_report:lib capl_proto:lib capl_serve:program capl_cuda:cuda capl_mpi:mpi capl_loopback:mpi)
   string(REGEX REPLACE ":(.*)" "" part ${part})
   set(component ${CMAKE_MATCH_1})
   if(TARGET ${part})

@@ -257,6 +257,7 @@ static int read_words(const capl_command *command, int argc, char **argv, comman
   job->command = command->name;
   job->usage = command->usage;
   job->help = command->help;
+  job->exposed = command->confined;
   job->argv = words;
   if (command->recipe) return read_recipe_words(command, argc, argv, c);
   for (int i = 0; i < argc; i++) add_word(job, argv[i]);

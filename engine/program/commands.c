@@ -61,6 +61,8 @@ static const capl_command commands[] = {
   {.name = "eval", .group = "models",
    .usage = "capl eval MODEL --data=SOURCE [--label=PATTERN] [--errors=FILE] [--json]",
    .help = "evaluates a trained model on labelled PNG and JPEG files"},
+  {.name = "serve", .group = "models", .usage = "capl serve MODEL [--port=N] [--host=ADDRESS]", .confined = true,
+   .help = "serves a trained model over HTTP: an image by POST, its prediction as JSON"},
   {.name = "verify", .group = "models", .usage = "capl verify MODEL [--json]",
    .help = "checks that a model gives the same output as when it was saved"},
 

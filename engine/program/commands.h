@@ -7,6 +7,8 @@
 #ifndef CAPL_COMMANDS_H
 #define CAPL_COMMANDS_H
 
+#include <stdbool.h>
+
 #include "base/names.h"
 
 /* Whether a command's first word is a recipe, which the supervisor takes out of the words and reads the header of. */
@@ -27,6 +29,7 @@ typedef struct {
   const char *help;  /* one sentence without a full stop */
   command_recipe recipe;
   command_ranks ranks;
+  bool confined; /* runs in the sandbox without a recipe, for it reads what strangers send */
 } capl_command;
 
 /* An option of capl itself, which stands before the command. */

@@ -22,6 +22,7 @@ typedef struct {
   bool verbose;        /* tracebacks with errors */
   bool interactive;    /* -i: a prompt when the recipe has ended or failed */
   bool trusted;        /* --trust: no sandbox */
+  bool exposed;        /* reads what strangers send: in the sandbox without a recipe, too */
   bool confined;       /* the recipe is loaded in the sandbox, with the policy of launch/grants.c */
   bool allowed;        /* --allow: what the header says it needs is granted unasked */
   capl_header header;  /* all zero without a recipe */

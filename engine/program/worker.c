@@ -24,6 +24,7 @@
 #include "program/program.h"
 #include "program/prompt/prompt.h"
 #include "program/prompt/repl.h"
+#include "program/serve/command.h"
 #include "bind/core/sys.h"
 
 /* ---- signals --------------------------------------------------------------------------------- */
@@ -323,6 +324,7 @@ static void add_sys(lua_State *L)
   capl_locals_add(L);
   capl_program_add(L);
   capl_attach_add(L);
+  capl_serve_add(L);
   capl_profile_push(L);
   lua_setfield(L, -2, "profile");
   capl_prompt_push(L);

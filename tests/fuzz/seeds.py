@@ -198,8 +198,21 @@ def streams():
         put("lmdb_stream", f"error_{at}", piece + frame(b"CTN1", 2) + first + frame(b"ERR1", 0, 0, 5, b"wrong"))
 
 
+def bodies():
+    """A byte that chooses the model, the Content-Type, a line break, the body."""
+    form = b'--b\r\nContent-Disposition: form-data; name="image"; filename="a\\".png"\r\nContent-Type: image/png\r\n\r\n\xff\xd8\xff1\r\n--b--\r\n'
+    for model in (b"\0", b"\1", b"\2"):
+        at = str(model[0])
+        put("body", "form_" + at, model + b'multipart/form-data; x; boundary="b"\n' + form)
+        put("body", "two_" + at, model + b"multipart/form-data; boundary=b\nx\r\n" + form[:-4].replace(b"image", b"z").replace(b"filename", b"f") + b"\r\n" + form)
+        put("body", "json_" + at, model + b'application/json\n{"image": "data:image/png;base64,/9j/4A==", "level": [1, [2], 3], "a": 1, "b": [1, 2, 3, 4]}')
+        put("body", "raw_" + at, model + b"\n" + png(0, 8, 1))
+    put("body", "base64", b"\0\nTWFu IG9m\r\nIHRo\tZQ==")
+
+
 pngs()
 images()
+bodies()
 lists()
 files_beside()
 streams()

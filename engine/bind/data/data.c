@@ -98,16 +98,14 @@ static int read_image(lua_State *L, image_reader *read)
 static int data_png_read(lua_State *L) { return read_image(L, capl_png_read); }
 static int data_image_read(lua_State *L) { return read_image(L, capl_image_read); }
 
-/* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
-static int data_png_write(lua_State *L)
+/* The levels of an image (C,H,W) or (1,C,H,W) at i, as (H,W,C) in a userdata pushed on the stack. */
+static const uint8_t *check_picture(lua_State *L, int i, int *width, int *height, int *channels)
 {
-  const char *path = bind_check_product(L, 1);
-  capl_tensor *t = bind_on_host(L, 2);
+  capl_tensor *t = bind_on_host(L, i);
   int lead = t->ndim - 3;
   if (t->dtype != CAPL_U8 || lead < 0 || lead > 1 || (lead == 1 && t->size[0] != 1)) {
     char text[160];
-    return bind_arg_error(L, 2, "one u8 image (C,H,W) expected, got %s",
-                          capl_tensor_describe(t, text, sizeof text));
+    bind_arg_error(L, i, "one u8 image (C,H,W) expected, got %s", capl_tensor_describe(t, text, sizeof text));
   }
   const int64_t *size = t->size + lead, *stride = t->stride + lead;
   const uint8_t *from = capl_tensor_data(t);
@@ -115,8 +113,25 @@ static int data_png_write(lua_State *L)
   for (int64_t y = 0; y < size[1]; y++)
     for (int64_t x = 0; x < size[2]; x++)
       for (int64_t c = 0; c < size[0]; c++) *to++ = from[c * stride[0] + y * stride[1] + x * stride[2]];
-  bind_check(L, capl_png_write(path, pixels, (int)size[2], (int)size[1], (int)size[0]), NULL);
+  *width = (int)size[2], *height = (int)size[1], *channels = (int)size[0];
+  return pixels;
+}
+
+/* data.png_write(path, image): image (C,H,W) or (1,C,H,W), u8 levels 0..255, C 1 or 3 */
+static int data_png_write(lua_State *L)
+{
+  int width, height, channels;
+  const char *path = bind_check_product(L, 1);
+  const uint8_t *pixels = check_picture(L, 2, &width, &height, &channels);
+  bind_check(L, capl_png_write(path, pixels, width, height, channels), NULL);
   return 0;
+}
+
+void data_png_encode(lua_State *L, int i, uint8_t **bytes, size_t *size)
+{
+  int width, height, channels;
+  const uint8_t *pixels = check_picture(L, i, &width, &height, &channels);
+  bind_check(L, capl_png_encode(pixels, width, height, channels, bytes, size), NULL);
 }
 
 /* Ones into zeros, on devices whose memory the host writes. Returns a label that is none of the classes, else 0. */

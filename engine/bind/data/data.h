@@ -22,6 +22,8 @@ void data_new_images(lua_State *L, capl_dtype dtype, int n, int c, int h, int w,
                      void **data);
 /* Brings what was filled in to the tensor. */
 void data_sent(lua_State *L, capl_tensor *t, const void *data);
+/* The image (C,H,W) at i as a PNG file; the caller frees *bytes with free(). Leaves values on the stack. */
+void data_png_encode(lua_State *L, int i, uint8_t **bytes, size_t *size);
 /* Pushes *t and sets it to NULL, so that the caller's OWNED lets go. */
 void data_push_owned(lua_State *L, capl_tensor **t);
 /* Pushes a copy of numbers in host memory as a tensor on the default device. */

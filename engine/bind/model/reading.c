@@ -165,7 +165,7 @@ static int release_readings(lua_State *L)
   return capl_readings_free(readings, (int)(lua_objlen(L, 1) / sizeof *readings)), 0;
 }
 
-static capl_reading *new_readings(lua_State *L, int64_t n)
+capl_reading *bind_new_readings(lua_State *L, int64_t n)
 {
   capl_reading *readings = lua_newuserdata(L, (size_t)n * sizeof *readings);
   memset(readings, 0, (size_t)n * sizeof *readings);
@@ -185,7 +185,7 @@ int bind_model_read(lua_State *L)
   capl_model_info_get(model, &info);
   int64_t n = info.width > 0 ? set_images(L, list) : 0;
   set_values_of(L, &info, &n, list);
-  capl_reading *readings = new_readings(L, n);
+  capl_reading *readings = bind_new_readings(L, n);
   bind_check(L, capl_model_run(model, list, (int)n, readings), NULL);
   bind_push_readings(L, readings, (int)n);
   capl_readings_free(readings, (int)n);

@@ -19,6 +19,8 @@ capl_tensor *bind_check_images(lua_State *L, int i);
 /* Their levels (N,H,W,C); they live in a userdata pushed on the stack. */
 const uint8_t *bind_push_levels(lua_State *L, const capl_tensor *t);
 
+/* n empty readings in userdata pushed on the stack, freed with it: pushing what they say may raise. */
+capl_reading *bind_new_readings(lua_State *L, int64_t n);
 /* Pushes {{outputs = {{text, confidence, sure, top = {{class = 0-based, name, probability}, …}, values = list, per_row,
 ** levels = u8 (H,W) or (H,W,C)}, …} in the order of the model, width, height, error = what is wrong or nil}, …}. Of an
 ** output a key is there where its kind has it (capl/field.h). Returns 1. */

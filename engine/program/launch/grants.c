@@ -408,11 +408,12 @@ void grants_forget(grants_asked *a)
 bool grants_wanted(const capl_job *job)
 {
   const char *said = getenv("CAPL_SANDBOX"); /* the setting of the capl that starts this one */
-  return job->recipe && !job->trusted && !(said && strcmp(said, "trust") == 0);
+  return (job->recipe || job->exposed) && !job->trusted && !(said && strcmp(said, "trust") == 0);
 }
 
 capl_status grants_give(const capl_job *job)
 {
+  if (!job->recipe) return give_library(); /* what the command needs it opens before */
   CAPL_TRY(protect_own_folders());
   CAPL_TRY(give_recipe(job->recipe));
   CAPL_TRY(give_runs());

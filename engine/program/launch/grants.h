@@ -6,7 +6,7 @@
 
 #include "program/job.h"
 
-/* Whether a job runs in the sandbox: it loads a recipe, and nobody trusts that. */
+/* Whether a job runs in the sandbox: it loads a recipe, and nobody trusts that, or it reads what strangers send. */
 bool grants_wanted(const capl_job *job);
 
 /* Fills the policy (sandbox/policy.h) with what the recipe gets unasked and by the user's words. EVALUE, EIO: a place

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local answer = require "cli.answer"
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local files = require "cli.files"
@@ -41,13 +42,8 @@ local function as_text(path, reading, o)
   return table.concat(columns, "\t") .. "\n"
 end
 
--- An only output says its keys itself; several are objects by their names.
 local function as_json(path, reading, o)
-  local line = {error = reading.error}
-  for i, d in ipairs(reading.error and {} or o.outputs) do
-    local one = d.kind.json(reading.outputs[i], o, d)
-    if d.name == "" then line = one else line[d.name] = one end
-  end
+  local line = answer.of(reading, o)
   line.path = path
   return core.json_encode(line) .. "\n"
 end
