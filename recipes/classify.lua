@@ -34,6 +34,7 @@ local p = capl.params {
   max_time = "5m", -- time limit, such as 90s or 2h
   epochs = "none", -- limit in passes over the training images, a number
   batch = 64, -- images per step
+  optimizer = capl.choice {"muon", "adamw"}, -- of the convolutions; the others have AdamW
   lr = 0.02, -- highest learning rate of Muon, for convolutions
   adam_lr = 4e-3, -- highest learning rate of AdamW, for all other parameters
   warmup = 100, -- warm-up steps
@@ -174,7 +175,8 @@ end
 local function rate(lr) return optim.schedule.warmup_cosine {lr = lr, warmup = p.warmup, total = "run"} end
 
 local opt = optim.join {
-  optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay}),
+  p.optimizer == "muon" and optim.Muon(matrices, {lr = rate(p.lr), momentum = 0.9, weight_decay = p.weight_decay})
+    or optim.AdamW(matrices, {lr = rate(p.adam_lr), betas = {0.9, 0.99}, weight_decay = 0.05}),
   optim.AdamW(others, {lr = rate(p.adam_lr), betas = {0.9, 0.99}}),
 }
 
