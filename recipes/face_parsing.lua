@@ -31,6 +31,7 @@ local p = capl.params {
   fresh = true, -- other drawn faces in each epoch; false: always the same
   val = 100, -- drawn faces
   test = 500, -- drawn faces
+  unseen = 100, -- faces in the style drawing, which training never sees, as a test of their own; 0: none
   batch = 32, -- images per step
   epochs = "200", -- limit in passes over the training images, a number or none
   max_time = "none", -- time limit, such as 30m; the learning rate decays to 0 over the whole run
@@ -65,8 +66,8 @@ if p.size % 32 ~= 0 or p.size < 64 then error(("--size=%d: a multiple of 32 px f
 local CLASSES = data.face_classes
 local IGNORED = 255 -- pixels of a mask that do not count
 
-local function drawn(seed, count, fresh)
-  return data.faces {size = p.size, count = count, seed = seed, fixed = not fresh}
+local function drawn(seed, count, fresh, style)
+  return data.faces {size = p.size, count = count, seed = seed, fixed = not fresh, style = style}
 end
 
 local parts = {}
@@ -80,6 +81,8 @@ else
   })
   parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1})
 end
+
+parts.unseen = p.unseen > 0 and drawn(p.seed + 3, p.unseen, false, "drawing") or nil
 
 local function ops(preset)
   local mixed = augment.preset("cutmix")
@@ -97,14 +100,16 @@ local function augmentation()
   }
 end
 
-local function loader(role)
+local function loader(part)
+  local role = part == "unseen" and "test" or part
   return data.loader {
-    source = parts[role], role = role, batch = p.batch, workers = p.workers, normalize = "unit",
+    source = parts[part], role = role, batch = p.batch, workers = p.workers, normalize = "unit",
     augment = role == "train" and augmentation() or nil,
     drop_last = role == "train" and parts.train:count() >= p.batch,
   }
 end
 local images, val, test = loader("train"), loader("val"), loader("test")
+local unseen = parts.unseen and loader("unseen")
 
 -- ---- network ----
 
@@ -239,7 +244,7 @@ local function optimizer()
 end
 
 train.fit {
-  model = model, train = images, val = val, test = test,
+  model = model, train = images, val = val, test = test, tests = {unseen_style = unseen},
   meter = function(of) return train.SegmentationMeter {classes = CLASSES, main = "f", loader = of} end,
   loss = function(output, batch)
     local dice = nn.dice(output, batch.mask, {per_image = true, smooth = 1e-8, ignore_index = IGNORED})

@@ -47,6 +47,7 @@ local p = capl.params {
   rows = 0.8, -- weight of the loss of the heat maps' rows
   val = 512, -- drawn pictures for validation, with backgrounds of another seed
   test = 2000, -- likewise for the test
+  unseen = 500, -- drawn pictures in the style outline, which training never sees, as a test of their own; 0: none
   held_out = 0.1, -- fraction of the pictures of data for validation, and as many for the test
   precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
   workers = "auto", -- threads that draw or read pictures
@@ -69,9 +70,9 @@ local W, H = width / 4, height / 4 -- cells of the heat maps
 
 -- ---- data ----
 
-local function drawn(role, seed, count)
+local function drawn(role, seed, count, style)
   return data.slider {
-    width = width, height = height, sizes = "mixed", seed = seed, count = count, fixed = role ~= "train",
+    width = width, height = height, sizes = "mixed", seed = seed, count = count, fixed = role ~= "train", style = style,
   }
 end
 
@@ -109,6 +110,8 @@ else
   parts.train, parts.val, parts.test = data.split(all, {val = p.held_out, test = p.held_out})
 end
 local images, val, test = loader(parts.train, "train"), loader(parts.val, "val"), loader(parts.test, "test")
+local unseen
+if p.data == "" and p.unseen > 0 then unseen = loader(drawn("test", p.seed + 3, p.unseen, "outline"), "test") end
 
 -- (N,1,height,width): 0 where a whole row or column is white, as the padding around a picture is; else 1
 local function inside(image)
@@ -422,7 +425,8 @@ local function optimizer()
 end
 
 train.fit {
-  model = model, train = images, val = val, test = test, loss = loss, meter = meter,
+  model = model, train = images, val = val, test = test, tests = {unseen_style = unseen}, loss = loss,
+  meter = meter,
   optimizer = optimizer(),
   clip_norm = p.clip, ema = p.ema, ema_compare = p.ema_compare, precision = p.precision,
   epochs = tonumber(p.epochs), max_time = p.max_time,

@@ -10,8 +10,8 @@ from program import capl, check, in_empty_folder, recipe
 from run_folder import png
 
 FACES = recipe("face_parsing.lua")
-SMALL = ["--size=64", "--count=8", "--val=4", "--test=4", "--batch=4", "--warmup=1", "--workers=1"]
-USED = ["--data=set", "--preset=small", "--size=64", "--batch=8", "--epochs=1", "--augment=minimal", "--workers=1"]
+SMALL = ["--size=64", "--unseen=2", "--count=8", "--val=4", "--test=4", "--batch=4", "--warmup=1", "--workers=1"]
+USED = ["--data=set", "--preset=small", "--size=64", "--batch=8", "--epochs=1", "--augment=minimal", "--workers=1", "--unseen=0"]
 
 
 def is_the_network():
@@ -31,6 +31,12 @@ def progressive():
     """Both stages, and mixing."""
     out = run(*SMALL, "--epochs=2", "--progressive=1", "--mix")
     check("strong" in out, "progressive gets to strong", out)
+    check("\nunseen_style:  mIoU " in out and "unseen_style" in result()["tests"], "a style that training never saw", out)
+
+
+def result():
+    with open(last_run() + "/result.json", encoding="utf-8") as file:
+        return json.load(file)
 
 
 def last_run():

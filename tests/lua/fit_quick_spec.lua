@@ -169,6 +169,26 @@ describe("dry_run", function()
   end)
 end)
 
+describe("tests", function()
+  it("are read after the test, with the same weights", function()
+    local further = {other = loader("test", 7), more = loader("test", 5)}
+    local r = train.fit(job{steps = 4, test = loader("test", 9), tests = further})
+    assert.same({9, 7, 5}, {r.test.n, r.tests.other.n, r.tests.more.n})
+    assert.is_nil(train.fit(job{steps = 1, tests = {}}).tests)
+  end)
+
+  it("are one batch in a dry run, and none of overfit", function()
+    local r = train.fit(job{dry_run = true, steps = 500, tests = {other = loader("test", 9)}})
+    assert.equal(4, r.tests.other.n)
+    assert.is_nil(train.fit(job{overfit = 4, steps = 1, tests = {other = loader("test", 9)}}).tests)
+  end)
+
+  it("have names, and loaders of that role", function()
+    assert.matches("tests: a/b is no name of letters, digits, _ and -", said{tests = {["a/b"] = loader("test", 4)}}, 1, true)
+    assert.matches("test is a loader with role = \"val\"", said{tests = {other = loader("val", 4)}}, 1, true)
+  end)
+end)
+
 describe("train.freeze", function()
   it("keeps values and statistics as they are, without gradients", function()
     local model = network()

@@ -145,6 +145,20 @@ local function expected_html(r)
   return table.concat(lines)
 end
 
+-- Further test sets, a line each.
+local function tests_html(r)
+  local tests, out = value.table(r.result, "tests"), {}
+  for i, name in ipairs(value.keys(tests)) do
+    local metrics, parts = value.table(tests, name), {}
+    for k, key in ipairs(facts.metric_keys(metrics)) do
+      if k <= 4 then parts[k] = ("%s %s"):format(curves.name_of(key), shown(key, metrics[key])) end
+    end
+    out[i] = html.fill("<p>Test set {name}, {n} samples: {metrics}</p>",
+      {name = name, n = html.number(value.number(metrics, "n") or 0), metrics = table.concat(parts, ", ")})
+  end
+  return table.concat(out)
+end
+
 --- What came out.
 function facts.outcome(r)
   local out = {}
@@ -152,7 +166,8 @@ function facts.outcome(r)
   if metrics then metric_tiles(metrics, role, out) end
   run_tiles(r, out)
   if #out == 0 and not r.error then return nil end
-  return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. expected_html(r) .. facts.next_html(r)
+  return error_html(r) .. '<dl class="tiles">' .. table.concat(out) .. "</dl>" .. tests_html(r) .. expected_html(r)
+    .. facts.next_html(r)
 end
 
 --- The first losses beside what they should be.

@@ -188,14 +188,21 @@ function evaluation.write(meter, folder, name, object)
   end
 end
 
---- train.save_evaluation(meter) writes evaluation.json, samples.png and confusion.png into the run's
--- folder; not under check, bench and at the prompt.
-function evaluation.save(meter)
+--- train.save_evaluation(meter[, name]) writes evaluation.json, samples.png and confusion.png into the run's
+-- folder, with a name into its folder tests/NAME; not under check, bench and at the prompt.
+function evaluation.save(meter, name)
   if type(meter) ~= "table" or not meter.result then
     check.fail("train.save_evaluation", "takes what train.evaluate returns")
   end
   local run = Run.of(observer)
-  if run.mode == "run" then evaluation.write(meter, run:folder(), run:name()) end
+  if run.mode ~= "run" then return end
+  local folder = run:folder()
+  if name then
+    folder = folder .. "/tests/" .. name
+    must(core.sys.mkdir(run:folder() .. "/tests"))
+    must(core.sys.mkdir(folder))
+  end
+  evaluation.write(meter, folder, name and run:name() .. ", " .. name or run:name())
 end
 
 return evaluation

@@ -13,6 +13,7 @@ local modelfile = require "run.modelfile"
 local options = require "train.options"
 local callbacks = require "train.callbacks"
 local progress = require "run.progress"
+local sorted_keys = require "sorted_keys"
 local record = require "train.callbacks.record"
 local span = require "train.span"
 local steps = require "train.step"
@@ -240,6 +241,19 @@ function Fit:last_meter(best)
   return meter, "val images"
 end
 
+-- Metrics of the kept weights on further tests, each with files of its own; nil without any.
+function Fit:other_tests()
+  if not self.o.tests or self.run.mode == "bench" then return nil end
+  local out = {}
+  for _, name in ipairs(sorted_keys(self.o.tests)) do
+    local meter = self:read(self.o.tests[name])
+    evaluation.print(self.run, name, meter)
+    evaluation.save(meter, name)
+    out[name] = meter:result()
+  end
+  return next(out) and out
+end
+
 -- Metrics on the test loader, pictures, files, and what the last lines say.
 function Fit:finish()
   local result, best = self:metrics(self.stopping and self.stopping.reason or self.span:ended()),
@@ -253,6 +267,7 @@ function Fit:finish()
   local meter, name = self:last_meter(best)
   if self.o.test and meter then result.test = meter:result() end
   if meter then evaluation.print(self.run, name, meter) end
+  result.tests = self:other_tests()
   self:write(result, meter)
   return result
 end
@@ -306,7 +321,8 @@ end
 
 --- Trains a model, evaluates it during and after training, and writes weights, metrics and plots to runs/NAME.
 -- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
---       metric;
+--       metric; tests = {NAME = loader, …}: further ones, such as images of another kind than those trained on, read
+--       after it with the same weights;
 --       loss = function(output, batch) -> scalar; optimizer; precision = "auto";
 --       input = function(batch) -> what the model is called with (as capl.model says, else batch.image or
 --       batch.input);
@@ -324,8 +340,8 @@ end
 --       base_batch, freeze, limit_batches, overfit, sanity, dry_run, checkpoint, override …: docs/training.md,
 --       docs/checkpoints.md
 -- out   {ended, steps, images, seconds, images_per_s, evaluations (how many), val (of the last weights), best (of the
---       best ones), best_step, test, micro_batch (after a split), captured_steps, folder}; metrics as of
---       capl.text_meter
+--       best ones), best_step, test, tests, micro_batch (after a split), captured_steps, folder}; metrics as
+--       of capl.text_meter
 -- errs  value: unknown or contradicting options; a loss that is not finite; what the callbacks raise
 -- Schedules may say total = "run". Evaluations count as time of the run, the final test does not.
 local function fit(given)

@@ -18,7 +18,7 @@ local MOST_STEPS = 1e12 -- 31 years of a thousand a second
 
 local spec = callbacks.add_keys {
   {"model", "table", required = true}, {"train", "table", required = true}, {"val", "table", "boolean"},
-  {"test", "table"}, {"loss", "function", required = true}, {"optimizer", "table", required = true},
+  {"test", "table"}, {"tests", "table"}, {"loss", "function", required = true}, {"optimizer", "table", required = true},
   forward.input,
   forward.precision,
   {"steps", "whole"}, {"epochs", "number"}, {"samples", "number"}, {"max_time", "string", "number"},
@@ -54,8 +54,8 @@ local function report_metrics(run, meter)
   end
 end
 
-local function check_loader(run, o, name)
-  local loader = o[name]
+local function check_loader(run, o, name, loader)
+  loader = loader or o[name]
   if not loader then return end
   if type(loader.epoch) ~= "function" or not loader.role then
     check.fail(OP, ("%s is no loader"):format(name), "data.loader{source = …, role = \"" .. name .. "\"} makes one")
@@ -73,6 +73,17 @@ local function check_loader(run, o, name)
   if name == "val" and run.mode == "check" then report_metrics(run, meter) end
 end
 
+-- Further tests: {NAME = loader}; a folder is called like each.
+local function check_tests(run, o)
+  for name, loader in pairs(o.tests or {}) do
+    if type(name) ~= "string" or not name:find("^[%w_-]+$") then
+      check.fail(OP, ("tests: %s is no name of letters, digits, _ and -"):format(tostring(name)),
+        "tests = {other_cameras = data.loader{…, role = \"test\"}}")
+    end
+    check_loader(run, o, "test", loader)
+  end
+end
+
 -- What the ids of a loader's labels stand for: one text; nil where they stand for nothing.
 local function vocabulary(loader)
   if loader.class_names then return table.concat(loader.class_names, "\0") end
@@ -80,13 +91,14 @@ local function vocabulary(loader)
 end
 
 -- The scores of a model are those of the train loader's classes: another list would compare them with wrong labels.
-local function check_vocabulary(o, name)
-  local theirs, ours = o[name] and vocabulary(o[name]), vocabulary(o.train)
+local function check_vocabulary(o, name, loader)
+  loader = loader or o[name]
+  local theirs, ours = loader and vocabulary(loader), vocabulary(o.train)
   if not theirs or not ours or theirs == ours then return end
   local key = o.train.class_names and "classes" or "charset"
   local value = o.train.class_names and "train_source.class_names" or "train_source.charset"
   check.fail(OP, ("the %s loader has other %s than the train loader, or in another order: %d and %d"):format(name,
-    key == "classes" and "classes" or "characters", o[name].classes or 0, o.train.classes or 0),
+    key == "classes" and "classes" or "characters", loader.classes or 0, o.train.classes or 0),
     ("%s = %s in the source of %s"):format(key, value, name))
 end
 
@@ -125,8 +137,10 @@ local function check_parts(run, o)
   end
   check_deciding(o)
   for _, name in ipairs{"train", "val", "test"} do check_loader(run, o, name) end
+  check_tests(run, o)
   check_classes(o.train)
   for _, name in ipairs{"val", "test"} do check_vocabulary(o, name) end
+  for name, loader in pairs(o.tests or {}) do check_vocabulary(o, name, loader) end
   if type(o.capture) == "string" and o.capture ~= "auto" then
     check.unknown(OP, "capture", o.capture, {"auto", "true", "false"})
   end
@@ -184,9 +198,9 @@ local function read(given, run)
   o.steps = steps_of(o)
   check_minutes(run, o)
   callbacks.read(o, run)
-  if o.test and run.is_trial then
+  if (o.test or o.tests) and run.is_trial then
     run:print("test images: not read in a trial of a sweep, which chooses by the val images")
-    o.test = nil
+    o.test, o.tests = nil, nil
   end
   return o
 end

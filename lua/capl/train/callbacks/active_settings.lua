@@ -13,7 +13,9 @@ local span = require "train.span"
 
 local active = {}
 
-local objects = {model = true, train = true, val = true, test = true, loss = true, optimizer = true, input = true}
+local objects = {
+  model = true, train = true, val = true, test = true, tests = true, loss = true, optimizer = true, input = true,
+}
 local DEEPEST = 4 -- tables in each other; what lies deeper is named by its type
 
 -- A value that a file can hold: modules and functions by what they are.

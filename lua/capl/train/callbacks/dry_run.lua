@@ -32,6 +32,9 @@ local function prepare(o, run)
   for _, name in ipairs{"val", "test"} do
     if o[name] then o[name] = loaders.limited(o[name], 1) end
   end
+  local tests = {}
+  for name, loader in pairs(o.tests or {}) do tests[name] = loaders.limited(loader, 1) end
+  o.tests = next(tests) and tests
 end
 
 local function new(fit)

@@ -21,7 +21,7 @@ local function prepare(o)
   if o.limit_batches ~= nil then check.fail(OP, "overfit and limit_batches both choose samples; give one") end
   local had = o.train:all_samples()
   o.train, o.val = loaders.held(o.train, o.overfit)
-  o.test = nil
+  o.test, o.tests = nil, nil
   o.overfit = {samples = o.train:all_samples(), of = had}
 end
 
