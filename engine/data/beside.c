@@ -56,7 +56,42 @@ static capl_status copy_label(const char *path, const char *from, size_t bytes, 
   return CAPL_EFORMAT;
 }
 
-static capl_status text_of_file(const char *image, const char *ending, char **text)
+capl_status beside_join(const cJSON *list, const char *where, char several, char **text)
+{
+  size_t size = 1;
+  const cJSON *one;
+  cJSON_ArrayForEach(one, list) {
+    if (!cJSON_IsString(one)) return CAPL_FAIL(CAPL_EFORMAT, "%s: a label is a list of names, [\"cat\", \"dog\"]", where);
+    if (strchr(one->valuestring, several)) {
+      CAPL_FAIL(CAPL_EFORMAT, "%s: the name \"%s\" has '%c', which separates names", where, one->valuestring, several);
+      capl_error_hint("several = \";\" takes another character");
+      return CAPL_EFORMAT;
+    }
+    size += strlen(one->valuestring) + 1;
+  }
+  if (size > LABEL_BYTES_MAX)
+    return CAPL_FAIL(CAPL_EFORMAT, "%s: the names of its label have more than %d bytes", where, LABEL_BYTES_MAX);
+  char *at = *text = malloc(size);
+  if (!at) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for its label", where);
+  *at = '\0';
+  cJSON_ArrayForEach(one, list) at += sprintf(at, "%s%s", one->valuestring, one->next ? (char[]){several, '\0'} : "");
+  return CAPL_OK;
+}
+
+/* Lines to names with a separator between. */
+static capl_status join_lines(const char *path, const char *from, const char *to, char several, char **text)
+{
+  capl_status status = copy_label(path, from, (size_t)(to - from), text);
+  char *out = status == CAPL_OK ? *text : NULL;
+  for (const char *p = out; p && *p; p++) {
+    if (*p == '\r' || (*p == '\n' && out > *text && out[-1] == several)) continue;
+    *out++ = (char)(*p == '\n' ? several : *p);
+  }
+  if (out) *out = '\0';
+  return status;
+}
+
+static capl_status text_of_file(const char *image, const char *ending, char several, char **text)
 {
   char path[BESIDE_ROOM];
   file_bytes file;
@@ -65,7 +100,8 @@ static capl_status text_of_file(const char *image, const char *ending, char **te
   const char *from = (const char *)file.at, *to = from + file.size;
   while (from < to && memchr(blanks, *from, sizeof blanks - 1)) from++;
   while (to > from && memchr(blanks, to[-1], sizeof blanks - 1)) to--;
-  capl_status status = memchr(from, '\n', (size_t)(to - from))
+  capl_status status = several ? join_lines(path, from, to, several, text)
+    : memchr(from, '\n', (size_t)(to - from))
     ? CAPL_FAIL(CAPL_EFORMAT, "%s:2: the file has a second line; the label of an image is one line", path)
     : copy_label(path, from, (size_t)(to - from), text);
   free(file.at);
@@ -81,13 +117,14 @@ static const cJSON *find_label(const cJSON *object, const char *key)
   return found;
 }
 
-static capl_status text_of_json(const char *image, const char *key, char **text)
+static capl_status text_of_json(const char *image, const char *key, char several, char **text)
 {
   char path[BESIDE_ROOM], number[32];
   int64_t whole;
   JSON_OWNED *object = NULL;
   CAPL_TRY(beside_json(image, path, &object));
   const cJSON *label = find_label(object, key);
+  if (several && cJSON_IsArray(label)) return beside_join(label, path, several, text);
   if (cJSON_IsString(label)) return copy_label(path, label->valuestring, strlen(label->valuestring), text);
   if (json_whole(label, -1e15, 1e15, &whole)) {
     snprintf(number, sizeof number, "%lld", (long long)whole);
@@ -99,7 +136,8 @@ static capl_status text_of_json(const char *image, const char *key, char **text)
   return CAPL_EFORMAT;
 }
 
-capl_status beside_label(const char *image, const char *ending, const char *key, char **text)
+capl_status beside_label(const char *image, const char *ending, const char *key, char several, char **text)
 {
-  return strcmp(ending, ".json") == 0 ? text_of_json(image, key, text) : text_of_file(image, ending, text);
+  return strcmp(ending, ".json") == 0 ? text_of_json(image, key, several, text)
+    : text_of_file(image, ending, several, text);
 }

@@ -16,8 +16,12 @@ capl_status beside_read(const char *path, const char *image, const char *what, f
 /* The JSON file of an image. *object: caller deletes. EIO, EFORMAT, ENOMEM. */
 capl_status beside_json(const char *image, char path[BESIDE_ROOM], cJSON **object);
 /* The label that lies in a.txt, without line ends and blanks around it, or in a.json under a key; key NULL: the first
-** of label, text and class. A whole number is a label too. *text: free(). EIO; EFORMAT with file and line: several
-** lines, bytes that are no UTF-8, no such key; ENOMEM. */
-CAPL_API capl_status beside_label(const char *image, const char *ending, const char *key, char **text);
+** of label, text and class. A whole number is a label too. several: what separates the names of a label, which a list
+** or a line for each may give; 0 = a label is one. *text: free(). EIO; EFORMAT with file and line: several lines, bytes
+** that are no UTF-8, no such key; ENOMEM. */
+CAPL_API capl_status beside_label(const char *image, const char *ending, const char *key, char several, char **text);
+/* ["cat", "dog"] -> "cat|dog". where: for messages. *text: free(). EFORMAT: no list of names, or one with the
+** separator; ENOMEM. */
+capl_status beside_join(const cJSON *list, const char *where, char several, char **text);
 
 #endif

@@ -176,7 +176,7 @@ capl_status capl_source_label_beside(const capl_source *source, uint32_t i, cons
   if (source->ops != &folder_kind.ops || i >= source->count)
     return CAPL_FAIL(CAPL_ESTATE, "only images of folders have a label beside them");
   folder_title((const image_set *)source, i, title, sizeof title);
-  return beside_label(title, ending, key, text);
+  return beside_label(title, ending, key, source->several, text);
 }
 
 uint32_t capl_source_left_out(const capl_source *source, const char **first)

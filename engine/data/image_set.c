@@ -103,8 +103,41 @@ static capl_status wrong_length(const image_set *set, uint32_t i, const char *te
                    unicode_count(text), least, set->base.length);
 }
 
+/* The name of a class of several, from p to end, as id number n. */
+static capl_status encode_name(const image_set *set, uint32_t i, const char *p, const char *end, int32_t *ids, int n)
+{
+  char title[TITLE_ROOM], name[256], shown[256];
+  while (p < end && *p == ' ') p++;
+  while (p < end && end[-1] == ' ') end--;
+  int32_t id = capl_vocab_find(set->base.vocab, p, (size_t)(end - p));
+  snprintf(name, sizeof name, "%.*s", (int)(end - p), p);
+  if (id < 0) return outside_charset(set, i, name, name);
+  whole_title(set, i, title);
+  capl_text_show(shown, sizeof shown, name, false);
+  for (int k = 0; k < n; k++)
+    if (ids[k] == id) return CAPL_FAIL(CAPL_EVALUE, "%s: its label has '%s' twice", title, shown);
+  if (n == set->base.length)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: its label has more than %d names of classes", title, set->base.length);
+  return ids[n] = id, CAPL_OK;
+}
+
+/* Any number of names; an empty label is none of the classes. */
+static capl_status encode_several(const image_set *set, uint32_t i, const char *text, int32_t *ids)
+{
+  const char separator[] = {set->base.several, '\0'}, *end;
+  int n = 0;
+  for (bool more = *text; more; n++, text = end + 1) {
+    end = text + strcspn(text, separator);
+    CAPL_TRY(encode_name(set, i, text, end, ids, n));
+    more = *end;
+  }
+  for (; n < set->base.length; n++) ids[n] = -1;
+  return CAPL_OK;
+}
+
 static capl_status encode_label(const image_set *set, uint32_t i, const char *text, int32_t *ids)
 {
+  if (set->base.several) return encode_several(set, i, text, ids);
   const char *wrong;
   int most = set->base.length, length = capl_vocab_encode(set->base.vocab, text, ids, most, &wrong);
   if (wrong) return outside_charset(set, i, text, wrong);
@@ -435,9 +468,10 @@ capl_status image_set_set_labels(capl_source *source, capl_vocab *vocab, int len
 /* Texts over a charset, or one class for each image. */
 static capl_status set_vocab(image_set *set, const capl_folder_options *options)
 {
+  set->base.several = options->several;
   if (options->classes) {
     set->base.vocab = capl_vocab_ref((capl_vocab *)options->classes);
-    return set_length(set, 1, 1);
+    return options->several ? set_length(set, 0, CAPL_LABEL_MAX) : set_length(set, 1, 1);
   }
   if (!options->charset) return CAPL_OK;
   CAPL_TRY(set_length(set, options->length_min ? options->length_min : options->variable,

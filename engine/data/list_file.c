@@ -16,6 +16,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "data/beside.h"
 #include "data/csv.h"
 #include "data/image.h"
 #include "data/image_set.h"
@@ -144,6 +145,17 @@ static capl_status read_fields_of(reading *r, const cJSON *object)
   return keep_mask(r, mask->valuestring);
 }
 
+/* A label that is a list of names. */
+static capl_status keep_joined(reading *r, const char *path, const cJSON *label, const cJSON *object)
+{
+  char where[PATH_ROOM], *text = NULL;
+  snprintf(where, sizeof where, "%s:%u", r->table.name, r->table.line);
+  CAPL_TRY(beside_join(label, where, r->options->images.several, &text));
+  capl_status status = keep(r, path, text);
+  free(text);
+  return status == CAPL_OK ? read_fields_of(r, object) : status;
+}
+
 static capl_status read_object(reading *r, const cJSON *object)
 {
   const capl_list_options *o = r->options;
@@ -151,6 +163,7 @@ static capl_status read_object(reading *r, const cJSON *object)
     return broken(r, "is no JSON object, such as {\"path\": \"a.png\", \"label\": \"7K0Q\"}");
   const cJSON *path = member(object, o->path_key, path_keys), *label = member(object, o->label_key, label_keys);
   if (!cJSON_IsString(path)) return no_text(r, path, o->path_key ? o->path_key : path_keys[0], "a.png");
+  if (cJSON_IsArray(label) && o->images.several) return keep_joined(r, path->valuestring, label, object);
   if (!cJSON_IsString(label) && (r->labels || label))
     return no_text(r, label, o->label_key ? o->label_key : label_keys[0], "0042");
   CAPL_TRY(keep(r, path->valuestring, label ? label->valuestring : NULL));

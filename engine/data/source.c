@@ -99,6 +99,11 @@ const char *capl_source_charset(const capl_source *source)
   return capl_vocab_text(source->vocab);
 }
 
+char capl_source_several(const capl_source *source)
+{
+  return source->several;
+}
+
 const capl_vocab *capl_source_vocab(const capl_source *source)
 {
   return source->vocab;
@@ -186,7 +191,7 @@ static capl_status check_unlabelled(const capl_source *source)
 capl_status capl_source_set_classes(capl_source *source, const capl_vocab *classes)
 {
   CAPL_TRY(check_unlabelled(source));
-  return set_labels(source, (capl_vocab *)classes, 1, 1);
+  return set_labels(source, (capl_vocab *)classes, source->several ? 0 : 1, source->several ? CAPL_LABEL_MAX : 1);
 }
 
 capl_status capl_source_set_charset(capl_source *source, const char *charset, int length_min, int length)
@@ -199,6 +204,15 @@ capl_status capl_source_set_charset(capl_source *source, const char *charset, in
   return status;
 }
 
+/* Characters of a text, or names of classes. */
+static int count_label(const capl_source *source, const char *text)
+{
+  if (capl_vocab_is_symbols(source->vocab)) return unicode_count(text);
+  int n = !source->several || *text;
+  for (; source->several && *text; text++) n += *text == source->several;
+  return n;
+}
+
 capl_status capl_source_fit_length(capl_source *source)
 {
   int lo = 0, hi = 0;
@@ -206,11 +220,11 @@ capl_status capl_source_fit_length(capl_source *source)
   for (uint32_t i = 0; i < source->count; i++) {
     const char *text = capl_source_text(source, i);
     if (!text || capl_source_check_label(source, i) != CAPL_OK) continue;
-    int n = capl_vocab_is_symbols(source->vocab) ? unicode_count(text) : 1;
+    int n = count_label(source, text);
     if (lo == 0 || n < lo) lo = n;
     if (n > hi) hi = n;
   }
-  return hi ? set_labels(source, NULL, lo, hi) : CAPL_OK;
+  return hi ? set_labels(source, NULL, source->several ? 0 : lo, hi) : CAPL_OK;
 }
 
 const char *capl_source_title(const capl_source *source, uint32_t i, char *out, size_t room)

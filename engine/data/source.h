@@ -66,6 +66,7 @@ struct capl_source {
   capl_field field[CAPL_FIELDS_MAX];
   int length; /* T, 0 = no labels */
   int length_min; /* of texts; 0 = all have T characters */
+  char several;   /* what separates the names of a label; 0 = it has one name */
   int shortest; /* of generated texts; 0 = samples know no difficulty */
   bool fixed; /* a sample is the same in every epoch */
   capl_vocab *vocab; /* of labels, owned; NULL = none */

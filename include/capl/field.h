@@ -116,7 +116,8 @@ typedef struct {
 ** from the model, the rest from the reading that it belongs to.
 **   text     text, confidence, length, sure
 **   class    text = its name, confidence, top = the most probable ones, best first
-**   classes  text = their names with ", " between, confidence = that it is exactly these, top = these, best first
+**   classes  text = their names with ", " between, confidence = that it is exactly these, top = these, best first;
+**            values: the probability of each class of the model
 **   mask     levels u8 (height,width): the class of each pixel, in the size of the image that was given; values: the
 **            share of the image that each class has
 **   points   values: rows of 3: x, y in px of the image that was given, and how sure it is that the point is visible,

@@ -68,6 +68,7 @@ typedef struct {
   int channels;        /* 1 or 3; 0 = 1 */
   const char *charset; /* of texts; may hold ranges; NULL = the images have no labels (T = 0), or: */
   const capl_vocab *classes; /* each image is of one of these (T = 1); NULL = texts */
+  char several; /* each is of any of them: what separates their names in a label, '|'; T = the most; 0 = of one */
   int length;          /* T, 1..CAPL_LABEL_MAX; 0 = 4 */
   int length_min;      /* labels have length_min..T characters, the rest is -1; 0 = T, or 1 if variable */
   bool variable;       /* labels may be shorter than T */
@@ -176,6 +177,8 @@ CAPL_API int capl_source_length(const capl_source *source);          /* T, 0 = n
 CAPL_API int capl_source_length_min(const capl_source *source);
 CAPL_API bool capl_source_fixed(const capl_source *source);          /* a sample is the same in every epoch */
 CAPL_API const char *capl_source_charset(const capl_source *source); /* expanded, "" = none; borrowed */
+/* What separates the names in its labels, where images are of several classes; 0 = of one. */
+CAPL_API char capl_source_several(const capl_source *source);
 /* What its labels are ids of; NULL = it has no labels, or numbers without names. Borrowed. */
 CAPL_API const capl_vocab *capl_source_vocab(const capl_source *source);
 /* Path of sample i below the folder's dir; NULL for sources without files or i out of range. Borrowed. */
@@ -189,7 +192,8 @@ CAPL_API const char *capl_source_text(const capl_source *source, uint32_t i);
 ** ENOMEM. */
 CAPL_API capl_status capl_source_set_text(capl_source *source, uint32_t i, const char *text);
 /* The label in a file beside sample i of a folder: ending ".txt", the one line of a.txt; ".json", a text or a whole
-** number under key of a.json (NULL: label, text or class). *text: caller frees with free(). EIO, EFORMAT, ENOMEM. */
+** number under key of a.json (NULL: label, text or class). Where images are of several classes also a line for each,
+** or a list of names. *text: caller frees with free(). EIO, EFORMAT, ENOMEM. */
 CAPL_API capl_status capl_source_label_beside(const capl_source *source, uint32_t i, const char *ending,
                                               const char *key, char **text);
 /* Every character of the labels that were given, sorted by code point, "" = there is none. *characters: caller frees

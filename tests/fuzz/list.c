@@ -21,6 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (size < 1) return 0;
   bool labels = data[0] & 4;
   capl_list_options options = {.format = (capl_list_format)(data[0] & 3), .separator = data[0] & 8 ? ';' : '\0'};
+  options.images.several = data[0] & 32 ? '|' : '\0';
   uint8_t *bytes = malloc(size);
   memcpy(bytes, data + 1, size - 1);
   list_lines l = {0};

@@ -170,6 +170,7 @@ def lists():
         put("list", f"jsonl_{flags}", bytes([2 + flags]) + b'{"path": "a.png", "label": "\\u00e9"}\n{"file": "b", "text": "C"}\n')
         put("list", f"csv_{flags}", bytes([3 + flags]) + b'id,path,label\r\n1,"a,""b"".png",AB\r\n')
         put("list", f"auto_{flags}", bytes([flags]) + "\ufeffpath,label\né.png,AB\n".encode())
+    put("list", "several", bytes([34]) + b'{"path": "a", "label": ["cat", "dog"]}\n{"path": "b", "label": []}\n')
     put("list", "semicolons", bytes([11]) + b"path;label\na;b\n")
     fields = b'"mask": "am.png", "p": [[1, 2], [3, 4, 0]], "x": 1, "y": 2, "r": 3, "b": null, "n": [1, 2.5]'
     put("list", "fields_jsonl", bytes([18]) + b'{"path": "a", ' + fields + b'}\n{"path": "b", ' + fields + b"}\n")
@@ -178,6 +179,8 @@ def lists():
 def files_beside():
     put("beside", "txt", b"\x00" + "劉A\r\n".encode())
     put("beside", "two_lines", b"\x00A\nB\n")
+    put("beside", "several_lines", b"\x02cat\r\n\ndog\n")
+    put("beside", "several", b'\x03{"label": ["cat", "dog"]}')
     for key, value in ("label", '"AB"'), ("class", "7"):
         put("beside", key, b"\x01" + ('{"%s": %s, "p": [1, 2], "x": 1, "y": 2, "r": 3, "b": 4, "n": 5}' % (key, value)).encode())
 

@@ -319,6 +319,13 @@ void data_push_names(lua_State *L, const capl_vocab *vocab)
   for (int32_t id = 0; id < n; id++) lua_pushstring(L, capl_vocab_name(vocab, id)), lua_rawseti(L, -2, id + 1);
 }
 
+/* source:several() -> what separates the names of a label; nil: it is one name */
+static int source_several(lua_State *L)
+{
+  const char text[] = {capl_source_several(data_check_box(L, 1, SOURCE_TYPE)), '\0'};
+  return lua_pushstring(L, *text ? text : NULL), 1;
+}
+
 /* source:class_names() -> {name, …} of the classes that its labels are; nil: they are none */
 static int source_class_names(lua_State *L)
 {
@@ -404,7 +411,7 @@ void data_push_copy(lua_State *L, capl_dtype dtype, int ndim, const int64_t *siz
 int data_label_dims(const capl_source *source)
 {
   const capl_vocab *vocab = capl_source_vocab(source);
-  return vocab && !capl_vocab_is_symbols(vocab) ? 1 : 2;
+  return vocab && !capl_vocab_is_symbols(vocab) && !capl_source_several(source) ? 1 : 2;
 }
 
 void data_push_labels(lua_State *L, const capl_source *source, const int32_t *labels, int n)
@@ -532,7 +539,8 @@ void bind_open_data(lua_State *L)
                                     {"height", source_height}, {"channels", source_channels},
                                     {"fixed", source_fixed},     {"hash", source_hash}, {"content", source_content},
                                     {"length", source_length}, {"charset", source_charset},
-                                    {"class_names", source_class_names}, {"length_min", source_length_min},
+                                    {"class_names", source_class_names}, {"several", source_several},
+                                    {"length_min", source_length_min},
                                     {"widths", source_widths}, {"letterbox", source_letterbox},
                                     {"width_of", source_width_of},
                                     {"squeezed", source_squeezed}, {"name", source_name},

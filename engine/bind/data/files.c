@@ -61,6 +61,7 @@ static const char *const cases[] = {"keep", "upper", "lower", NULL}; /* ORDER ca
   {"fold_width", BIND_BOOL(T, m folding.width)},                  \
   {"resize", BIND_BOOL(T, m resize)},                             \
   {"letterbox", BIND_OTHER},                                      \
+  {"several", BIND_OTHER},                                        \
   {"widths", BIND_OTHER},                                         \
   {"classes", BIND_OTHER},                                        \
   {"fields", BIND_OTHER},                                         \
@@ -95,6 +96,15 @@ static capl_vocab *option_classes(lua_State *L, const char *op, int i)
   return vocab;
 }
 
+/* Of option several = "|" at i; 0 without it. */
+static char option_several(lua_State *L, const char *op, int i)
+{
+  const char *text = bind_option(L, i, "several") ? lua_tostring(L, -1) : "";
+  if (!text || strlen(text) > 1) bind_fail(L, CAPL_EVALUE, op, NULL, "several is one character");
+  lua_pop(L, 1);
+  return *text;
+}
+
 /* data.folder_source(dir, {width, height, channels, charset, length, length_min, variable, case, fold_width,
 ** resize, classes = {name, …}, fields = {…}}) */
 static int data_folder_source(lua_State *L)
@@ -107,6 +117,7 @@ static int data_folder_source(lua_State *L)
   option_letterbox(L, "data.folder", 2, &o.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.folder", 2);
   o.classes = classes;
+  o.several = option_several(L, "data.folder", 2);
   data_option_fields(L, "data.folder", 2, &o.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_folder_new(dir, &o, (capl_source **)box), NULL);
@@ -166,6 +177,7 @@ static int data_list_source(lua_State *L)
   option_letterbox(L, "data.list", 2, &o.list.images.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.list", 2);
   o.list.images.classes = classes;
+  o.list.images.several = option_several(L, "data.list", 2);
   data_option_fields(L, "data.list", 2, &o.list.images.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_list_new(file, &o.list, (capl_source **)box), NULL);
@@ -183,6 +195,7 @@ static int data_lmdb_source(lua_State *L)
   option_letterbox(L, "data.lmdb", 2, &o.images.letterbox);
   __attribute__((cleanup(release_vocab))) capl_vocab *classes = option_classes(L, "data.lmdb", 2);
   o.images.classes = classes;
+  o.images.several = option_several(L, "data.lmdb", 2);
   data_option_fields(L, "data.lmdb", 2, &o.images.fields);
   void **box = data_new_box(L, SOURCE_TYPE);
   bind_check(L, capl_source_lmdb_new(path, &o, (capl_source **)box), NULL);

@@ -6,7 +6,7 @@ local class = {name = "class", meter = "classification", metric = "accuracy", is
 
 class.options = {}
 
-function class.labels(x) return x.class_names ~= nil end
+function class.labels(x) return x.class_names ~= nil and not x.several end
 
 function class.default() return {output = "class"} end
 
@@ -55,6 +55,7 @@ end
 
 function class.count(meter, out, truth, id)
   meter:count(out.top[1].class, meter:class_of(truth), out.confidence, id, before(out, truth))
+  return out.text == truth
 end
 
 return class

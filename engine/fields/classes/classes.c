@@ -56,16 +56,18 @@ static capl_status decode(const model_field *f, const field_scores *s, const fie
   int K = capl_vocab_count(f->vocab), n = 0;
   if (!field_finite(s->numbers, (size_t)K)) return field_not_finite();
   capl_class_score *top = room_alloc(room, (size_t)K * sizeof *top);
-  if (!top) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d classes", K);
+  double *all = room_alloc(room, (size_t)K * sizeof *all);
+  if (!top || !all) return CAPL_FAIL(CAPL_ENOMEM, "no memory for %d classes", K);
   out->confidence = 1;
   for (int32_t k = 0; k < K; k++) {
-    double p = 1 / (1 + exp(-s->numbers[k]));
+    double p = all[k] = 1 / (1 + exp(-s->numbers[k]));
     bool there = p >= threshold;
     out->confidence *= there ? p : 1 - p;
     if (there) top[n++] = (capl_class_score){k, capl_vocab_name(f->vocab, k), (float)p};
   }
   qsort(top, (size_t)n, sizeof *top, by_probability);
   out->top = top, out->n_top = n, out->text = join(top, n, room);
+  out->values = all, out->n_values = K, out->per_row = 1;
   return out->text ? CAPL_OK : CAPL_FAIL(CAPL_ENOMEM, "no memory for the names of %d classes", n);
 }
 

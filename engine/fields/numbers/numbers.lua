@@ -6,7 +6,7 @@ local core = ...
 local named = require "fields.named"
 local symbols = require "fields.symbols"
 
-local numbers = {name = "numbers", meter = "regression", metric = "rmse", field = "numbers"}
+local numbers = {name = "numbers", meter = "regression", metric = "rmse", field = "value"}
 
 numbers.options = {{"names", "table"}, {"mean", "table"}, {"std", "table"}}
 
@@ -39,6 +39,8 @@ end
 
 --- How capl eval reads the truth: columns of their names.
 function numbers.truth(d, o) return {numbers = o.numbers or d.numbers} end
+
+function numbers.measures(given) return {names = given.names} end
 
 function numbers.counted(d) return {field = "numbers", names = d.numbers} end
 

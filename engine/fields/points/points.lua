@@ -59,6 +59,8 @@ function points.truth(d, o)
   return {points = o.points or columns}
 end
 
+function points.measures(given) return {names = given.names} end
+
 function points.counted(d) return {names = d.points} end
 
 --- What a LocalizationMeter takes, (N,P,2), of the outputs of several images.

@@ -77,6 +77,9 @@ end
 
 function text.counted(d) return {charset = d.charset} end
 
-function text.count(meter, out, truth, id) meter:count(out.text, truth, out.confidence, id) end
+function text.count(meter, out, truth, id)
+  meter:count(out.text, truth, out.confidence, id)
+  return out.text == truth
+end
 
 return text

@@ -19,6 +19,8 @@ local spec = {
   {name = "length", type = "number", from = 1, to = 32, doc = "check: maximum length of a label (32)"},
   {name = "label", type = "text", value = "RULE",
     doc = "folders: Lua pattern whose capture in the file name is the label, or .txt, .json, .json:KEY (a file beside the image), folder, none, auto (auto)"},
+  {name = "several", type = "text", value = "MARK",
+    doc = "images of several classes, or of none: what separates their names in a label, such as '|'"},
   {name = "mask", type = "text", value = "ENDING",
     doc = "ending of the masks beside the images, the column of a list, or true for those of a database"},
   {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},
@@ -40,6 +42,7 @@ local function is_folder(path) return core.sys.kind(path) == "folder" and not co
 local function opened(path, o)
   if o.label and not is_folder(path) then core.fail("--label is a rule for folders; " .. path .. " has its own labels")
     end
+  if o.several and o.charset then core.fail("--several is of classes, --charset of texts: give one of them") end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
   -- files may have any size here; nothing is read as a sample
   local size = {width = 1, height = 1, mask = o.mask, points = data_fields.list(o.points),
@@ -49,7 +52,8 @@ local function opened(path, o)
     size.label = is_folder(path) and (o.label or "auto") or nil
     return data.open(path, size)
   end
-  size.label = o.label == "folder" and not o.charset and "folder" or nil -- classes
+  size.label = (o.label == "folder" or o.several) and o.label or nil -- classes
+  size.several, size.classes = o.several, o.several and "auto" or nil
   local source = data.open(path, size)
   if source.class_names then return source end
   source.rule = o.label ~= "none" and o.label or nil

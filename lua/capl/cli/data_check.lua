@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local count = require "cli.count"
 local data_fields = require "cli.data_fields"
+local named = require "fields.named"
 local symbols = require "fields.symbols"
 local term = require "repl.term"
 
@@ -125,10 +126,16 @@ local FEW = 2 -- images of a class, below which no split leaves one for each par
 
 --- Classes of so few images that training or validation lacks them.
 local function rare_classes(r, source)
-  local times_of, few = {}, {}
+  local times_of, few, none = {}, {}, {}
   for i = 0, source:count() - 1 do
-    local name = source:text(i)
-    if name then times_of[name] = (times_of[name] or 0) + 1 end
+    local text = source:text(i)
+    if source.several and text == "" then none[#none + 1] = source:name(i) end
+    for _, name in ipairs(named.split(text, source.several)) do
+      times_of[name] = (times_of[name] or 0) + 1
+    end
+  end
+  if none[1] then
+    r.lines[#r.lines + 1] = ("  note: %s of no class, such as %s"):format(count.of(#none, "image"), none[1])
   end
   for _, name in ipairs(source.class_names) do
     if (times_of[name] or 0) < FEW then

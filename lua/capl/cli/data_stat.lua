@@ -3,6 +3,7 @@
 local count = require "cli.count"
 local data_fields = require "cli.data_fields"
 local ranges = require "data.ranges"
+local named = require "fields.named"
 local symbols = require "fields.symbols"
 local term = require "repl.term"
 
@@ -50,14 +51,15 @@ local function count_files(source, scan)
 end
 
 local function count_labels(source)
-  local found = {lengths = tally(), characters = tally(), texts = tally(), n = 0}
+  local found = {lengths = tally(), characters = tally(), texts = tally(), n = 0, empty = 0}
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     if text then
       local list = symbols.of(text)
       for _, c in ipairs(list) do add(found.characters, c) end
       add(found.lengths, #list)
-      add(found.texts, text)
+      for _, name in ipairs(named.split(text, source.several)) do add(found.texts, name) end
+      if text == "" then found.empty = found.empty + 1 end
       found.n = found.n + 1
     end
   end
@@ -126,8 +128,12 @@ local function balance(lines, t, what, several)
   for _, text in ipairs(columns(t, 100)) do lines[#lines + 1] = text end
 end
 
-local function class_lines(lines, found)
-  lines[#lines + 1] = line("labels", ("%d, %s"):format(found.n, count.of(#found.texts.order, "class", "classes")))
+-- several: a label may be of several of them, or of none.
+local function class_lines(lines, found, several)
+  local each = several and (", %.2f of an image, %s of none"):format(found.texts.total / math.max(1, found.n),
+    count.of(found.empty, "image")) or ""
+  lines[#lines + 1] = line("labels", ("%d, %s%s"):format(found.n, count.of(#found.texts.order, "class", "classes"),
+    each))
   balance(lines, found.texts, "class", "classes")
 end
 
@@ -166,7 +172,8 @@ function stat.lines(source, scan)
   end
   if source.names then lines[#lines + 1] = line("names", source.names) end
   local labels = count_labels(source)
-  if source.class_names then class_lines(lines, labels) else label_lines(lines, labels, source:count()) end
+  if source.class_names then class_lines(lines, labels, source.several)
+  else label_lines(lines, labels, source:count()) end
   for _, field in ipairs(data_fields.lines(source, scan)) do lines[#lines + 1] = line(field[1], field[2]) end
   return lines
 end

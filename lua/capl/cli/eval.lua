@@ -18,6 +18,7 @@ local spec = decoding.add_to {
     doc = "folder of PNG and JPEG files, with subfolders; a list or an LMDB database; CSV rows for models of series"},
   {name = "label", type = "text", value = "PATTERN",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (texts auto, classes folder)"},
+  {name = "several", type = "text", value = "MARK", doc = "several classes of an image: what separates their names (|)"},
   {name = "mask", type = "text", value = "ENDING",
     doc = "masks: ending of the files beside the images (_mask.png), or the column of a list"},
   {name = "points", type = "text", value = "KEYS",
@@ -107,8 +108,7 @@ local function read_labels(model, o, sizes, d)
       if reading.error then core.error{code = "format", message = reading.error} end
       files.count_size(sizes, reading)
       local out = reading.outputs[d.place]
-      d.kind.count(meter, out, text, done + i - 1)
-      if out.text ~= text then
+      if not d.kind.count(meter, out, text, done + i - 1, source.several) then
         wrong[#wrong + 1] = ("%s\t%s\t%s\t%.4f\n"):format(path_of(source, done + i - 1), text, out.text,
           out.confidence)
       end

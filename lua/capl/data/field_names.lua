@@ -8,7 +8,7 @@ local NAME_LENGTH = 23
 
 -- What batches call something else already.
 local taken = {count = true, padded = true, global_batch_size = true, onehot = true, classes = true, target2 = true,
-  mix = true}
+  mix = true, several = true}
 
 --- Raises for a name that batches cannot have.
 function field_names.check(op, name)

@@ -7,12 +7,14 @@ local file_fields = require "data.file_fields"
 local guess = require "data.guess"
 local read_resize = require("data.resize").read
 local read_charset = require("fields.charset").read
+local named = require "fields.named"
 local symbols = require "fields.symbols"
 
 local files = {}
 
 local image_keys = {
-  "charset", "length", "width", "height", "channels", "variable", "case", "fold_width", "resize", "widths"}
+  "charset", "length", "width", "height", "channels", "variable", "case", "fold_width", "resize", "widths",
+  "several"}
 
 local function with(keys, more)
   local all = {unpack(keys)}
@@ -57,6 +59,20 @@ local function read_widths(where, widths)
   return nil, widths.step
 end
 
+-- several = true | ";" -> what separates the names in a label; nil: it is one name
+local function read_several(where, o)
+  local several = o.several == true and "|" or o.several
+  if not several then return nil end
+  if not o.classes then
+    check.fail(where, "several is of classes", 'classes = "auto", or the list of their names')
+  end
+  if type(several) ~= "string" or not several:match("^%p$") or several:find('["\\]') then
+    check.fail(where, ("several is true, or the mark between the names of classes, such as ';'; got %s"):format(
+      tostring(several)))
+  end
+  return several
+end
+
 -- What the engine gets to know of the images. labels: {charset, false = none yet; classes = list}; of o unless given
 local function image_options(where, o, labels)
   local charset, classes = labels and labels.charset, labels and labels.classes
@@ -68,6 +84,7 @@ local function image_options(where, o, labels)
     width = o.width, height = o.height, channels = o.channels, charset = charset or nil, length = hi, length_min = lo,
     classes = classes, variable = o.variable, case = o.case, fold_width = o.fold_width, resize = resize,
     letterbox = letterbox, widths = widths, width_step = step, fields = (file_fields.read(where, o)),
+    several = read_several(where, o),
   }
 end
 
@@ -111,9 +128,10 @@ end
 local function found_classes(box)
   local seen, classes = {}, {}
   for i = 0, box:count() - 1 do
-    local name = box:text(i)
-    if name and not seen[name] then classes[#classes + 1] = name end
-    if name then seen[name] = true end
+    for _, name in ipairs(named.split(box:text(i), box:several())) do
+      if not seen[name] then classes[#classes + 1] = name end
+      seen[name] = true
+    end
   end
   table.sort(classes)
   return classes
@@ -131,6 +149,7 @@ local function settle_labels(where, box, o, place)
   if classes == "auto" then classes = found_classes(box) end
   if #classes == 0 then check.fail(where, ('classes = "auto", but no image of %s has a label'):format(place)) end
   box:set_classes(classes)
+  if box:several() then box:fit_length() end
 end
 
 --- Once per source: the widths that were found, and what none of them holds.
@@ -388,6 +407,10 @@ local function mask_classes(op, o) return (select(2, file_fields.read(op, o))) e
 local function classes_of(dir, o)
   local given = read_classes("data.folder", o)
   if o.charset or not (given or o.label == "folder") then return nil end
+  if given == "auto" and o.several and o.label ~= "folder" then
+    check.fail("data.folder", 'classes = "auto" with several finds names beside the images',
+      'label = ".txt" or ".json"; for names in the names of files classes is a list')
+  end
   local classes = type(given) == "table" and given or find_classes(dir)
   return #classes > 0 and classes or nil
 end
@@ -447,6 +470,9 @@ function files.new(make)
   --       fold_width = true: full-width and half-width forms become the usual ones.
   --       label = ".txt": the line of the file a.txt beside a.png; ".json": label, text or class of a.json, or another
   --       key, ".json:kind"; with classes = "auto" or a list of names these are classes, with a charset texts.
+  --       several = true: images are of several classes, or of none: the label is "cat|dog", in a .txt also a line for
+  --       each name, in JSON a list of names; several = ";" is another mark between them. Batches have onehot (N,K)
+  --       then, 1 for each class that the image has.
   --       label = "folder" without a charset makes each folder a class:
   --       the target is its number from 0, source.classes has the names; classes = {"cat", "dog"} sets their order, for
   --       validation that of the training set. width, height (px): what every file must have (those of the first file);
@@ -494,7 +520,7 @@ function files.new(make)
       image_options("data.folder", o, {charset = not find and charset, classes = classes}))
     if find then find_charset(box, dir, o, rule) end
     local bad = (charset or classes) and set_labels(box, dir, rule)
-    if o.length == "auto" and charset then box:fit_length() end
+    if o.length == "auto" and charset or box:several() then box:fit_length() end
     print_widths(dir, box, o.widths)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, source.class_names, true
@@ -504,8 +530,8 @@ function files.new(make)
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
-  -- opts  charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes =
-  --       {"cat", "dog"} or "auto", as found: each label is the name of one; root = folder
+  -- opts  charset, length, case, variable, width, height, widths, resize, channels, several: as of data.folder; classes
+  --       = {"cat", "dog"} or "auto", as found: each label is the name of one; root = folder
   --       that paths begin at (the list's own); format = "auto" | "tsv" | "jsonl" | "csv"; path, label = names of the
   --       columns or keys (path, file, filename or image; label or text); separator = "," of CSV; mask = "column" of
   --       their paths, or {column or file, root, classes, values} as of data.folder; points = {"x1 y1", "x2 y2"} or
@@ -527,9 +553,9 @@ function files.new(make)
   --- The records of an LMDB database in the convention of text recognition: num-samples, image-%09d, label-%09d. All of
   --- it is read into memory, or into a temporary file when it takes more than a quarter of that.
   -- in   path = the database's folder, or its file
-  -- opts charset, length, case, variable, width, height, widths, resize, channels: as of data.folder; classes: as of
-  --      data.list; mask = true or {classes, values}: of mask-%09d, a PNG; points, boxes, numbers: keys of the JSON
-  --      object fields-%09d. What 'capl data pack' wrote is read with the options of the files that it packed
+  -- opts charset, length, case, variable, width, height, widths, resize, channels, several: as of data.folder; classes:
+  --      as of data.list; mask = true or {classes, values}: of mask-%09d, a PNG; points, boxes, numbers: keys of the
+  --      JSON object fields-%09d. What 'capl data pack' wrote is read with the options of the files that it packed
   -- errs io: it cannot be read; format: another kind of file, a damaged one, a missing record; value: it is empty
   function made.lmdb(path, opts)
     local o = check.keys("data.lmdb", opts, lmdb_keys)
@@ -541,10 +567,10 @@ function files.new(make)
 
   --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a
   -- list.
-  -- opts charset, length, case, variable, width, height, widths, resize, channels, mask, points, boxes, numbers;
-  --      label, classes: for folders, others have their labels; with label = "auto", or with points, boxes or numbers,
-  --      a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them. The files and folders of mask are those
-  --      of folders and lists
+  -- opts charset, length, case, variable, width, height, widths, resize, channels, several, mask, points, boxes,
+  --      numbers; label, classes: for folders, others have their labels; with label = "auto", or with points, boxes or
+  --      numbers, a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them. The files and folders of mask
+  --      are those of folders and lists
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)

@@ -22,11 +22,12 @@ local data = {}
 local Source = {}
 Source.__index = Source
 
--- n_classes: of its targets; those of texts are the characters of the charset. class_names: where they are classes.
+-- n_classes: of its targets; those of texts are the characters of the charset. class_names: where they are classes;
+-- several: what separates the names of a label, where a sample may have several.
 local function source(box, bad)
   local charset, names = box:charset(), box:class_names()
   return setmetatable({box = box, bad = bad or {}, charset = charset, class_names = names,
-    n_classes = names and #names or symbols.count(charset),
+    n_classes = names and #names or symbols.count(charset), several = names and box:several(),
     length = box:length(), length_min = box:length_min(), widths = box:widths()}, Source)
 end
 

@@ -149,7 +149,8 @@ end
 -- out   loader: loader.charset and loader.classes: how many classes its targets have, which of texts is the number of
 --       characters of the charset; for batch in loader:epoch(n) do … end gives {count = N, image = (N,C,H,W), target =
 --       (N,T) i32, -1 past the end of a shorter text (N of classes), target_length = (N) i32, width = (N) i32 px of W
---       that each image takes where the source has several widths (a batch has one of them), onehot = (N,T*K)} and the
+--       that each image takes where the source has several widths (a batch has one of them), onehot = (N,T*K), (N,K)
+--       with a 1 for each class of labels of several classes} and the
 --       source's fields by their names: batch.mask = (N,H,W) u8, batch.points = (N,P,3) f32 …; what the source has not
 --       is nil;
 --       batch.ids = list of the samples' numbers in the source, from 0, which source:name(id) names
@@ -181,10 +182,10 @@ function Loader.new(opts)
   read_normalize(o.normalize, low)
   local self = setmetatable({
     box = core.data.loader(o.source.box, low), source = o.source, role = o.role, charset = o.source.charset,
-    classes = o.source.n_classes, class_names = o.source.class_names, length = o.source.length,
-    length_min = o.source.length_min, widths = o.source.widths, batch = o.batch or 64, workers = low.workers,
-    dtype = low.dtype, normalize = o.normalize or "standardize", on_error = on_error, schedule = schedule,
-    reported_bad = 0, low = low,
+    classes = o.source.n_classes, class_names = o.source.class_names, several = o.source.several,
+    length = o.source.length, length_min = o.source.length_min, widths = o.source.widths, batch = o.batch or 64,
+    workers = low.workers, dtype = low.dtype, normalize = o.normalize or "standardize", on_error = on_error,
+    schedule = schedule, reported_bad = 0, low = low,
   }, Loader)
   self.line = {stats = self:stats()}
   if schedule then schedule:attach(self) end
@@ -317,6 +318,12 @@ local function refuse_removed(field)
     and "removed: " .. instead}
 end
 
+-- (N,T*K), or (N,K) where a sample has several classes at once.
+local function ones_of(batch, target)
+  local made = core.data.one_hot(target, batch.classes)
+  return batch.several and made:reshape(target.shape[1], -1, batch.classes):sum(2) or made
+end
+
 --- onehot, the lengths of texts of one length, and ids are made when they are asked for; ids are nil in parts and
 -- copies of a batch.
 function Batch:__index(key)
@@ -328,10 +335,10 @@ function Batch:__index(key)
   if key == "together" then refuse_removed(key) end
   if key == "ids" then return ids_of[self] and core.data.loader_ids(ids_of[self]) end
   if key == "onehot" and rawget(self, "target") then
-    local made = core.data.one_hot(self.target, self.classes)
+    local made = ones_of(self, self.target)
     if rawget(self, "mix") then
       local share = self.mix:view(self.count, 1)
-      made = made * share + core.data.one_hot(self.target2, self.classes) * (1 - share)
+      made = made * share + ones_of(self, self.target2) * (1 - share)
     end
     rawset(self, "onehot", made)
     return made
@@ -351,7 +358,7 @@ local function next_batch(self)
   local batch, ids = next_of(self)
   if not batch then return nil end
   ids_of[batch] = ids
-  batch.classes = self.classes
+  batch.classes, batch.several = self.classes, self.several and true or nil
   if self.schedule then self.schedule:handed_out() end
   observer:batch(self, batch)
   return setmetatable(batch, Batch)

@@ -3,6 +3,7 @@
 local core, observer = ...
 
 local check = require "check"
+local named = require "fields.named"
 local symbols = require "fields.symbols"
 
 local split = {}
@@ -58,8 +59,9 @@ end
 local function kept_for_classes(parent, at, ends)
   local last, count, lone, kept = {}, {}, {}, {}
   for id = 0, parent.class_names and parent:count() - 1 or -1 do
-    local class = parent:text(id)
-    if class then last[class], count[class] = math.max(last[class] or 0, at[id + 1]), (count[class] or 0) + 1 end
+    for _, class in ipairs(named.split(parent:text(id), parent.several)) do
+      last[class], count[class] = math.max(last[class] or 0, at[id + 1]), (count[class] or 0) + 1
+    end
   end
   for class, share in pairs(last) do
     if share < ends then kept[share] = true end

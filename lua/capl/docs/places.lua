@@ -61,6 +61,8 @@ places.objects = {
   only = "free state"},
   {name = "classification_meter", modules = {"meter.classification"}, class = "Classification",
   about = "what train.ClassificationMeter gives, and train.evaluate for classes"},
+  {name = "multilabel_meter", modules = {"meter.multilabel"}, class = "Multilabel",
+  about = "what train.MultilabelMeter gives, and train.evaluate for several classes of a sample"},
   {name = "text_meter", modules = {"meter.text"}, class = "Text",
   about = "what train.TextMeter gives, and train.evaluate for texts"},
   {name = "segmentation_meter", modules = {"meter.segmentation"}, class = "Segmentation",

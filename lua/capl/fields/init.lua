@@ -17,13 +17,15 @@
 --   meter          name of the meter that counts how right it is
 --   metric         its main metric; is_share: it is a share of the samples
 --   counted(d)     options of its meter
+--   measures(given)  options of its meter while training, of what capl.model was given; may be missing
 -- by labels that are texts:
 --   labels(x)      whether the labels of a loader or source are of this kind
 --   default(x)     what capl.model takes of a loader where the recipe gives nothing
 --   spell(x, ids)  what a row of targets means, for people
 --   source(d, o)   how labelled files are opened for capl eval: options of data.open
 --   expects(d)     what a label must be, for errors
---   count(meter, out, truth, id)   counts an output whose label is a text
+--   count(meter, out, truth, id, several)   counts an output whose label is a text -> whether it was right; several:
+--                  what separates the names of a label, where it has several
 -- or by fields of samples:
 --   field          name of the batch's field that the meter reads
 --   truth(d, o)    which fields files are opened with for capl eval: options of data.open

@@ -47,6 +47,14 @@ function named.check_share(op, given, key)
   check.fail(op, ("%s is a share from 0 to 1, got %g"):format(key, value))
 end
 
+--- The names in a label: "hat| coat" -> {"hat", "coat"}. separator: of the source; nil: the label is one. {} of nil
+function named.split(label, separator)
+  local out = {}
+  if not separator or not label or label == "" then return {not separator and label or nil} end
+  for name in (label .. separator):gmatch("(.-)%" .. separator) do out[#out + 1] = name:match("^ *(.-) *$") end
+  return out
+end
+
 --- Numbers as texts, for what capl predict prints.
 function named.formatted(values, format)
   local out = {}

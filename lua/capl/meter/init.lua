@@ -32,8 +32,10 @@ local kinds = {}
 for _, kind in ipairs(fields.kinds) do
   if kind.labels then kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels} end
 end
-for _, kind in ipairs{{"segmentation", "mask"}, {"localization", "points"}, {"regression", "value"}} do
-  kinds[#kinds + 1] = {name = kind[1], field = kind[2], suits = has_field(kind[2])}
+for _, kind in ipairs(fields.kinds) do
+  if kind.meter and kind.field then
+    kinds[#kinds + 1] = {name = kind.meter, field = kind.field, suits = has_field(kind.field)}
+  end
 end
 
 -- The kind of a name.
@@ -73,9 +75,10 @@ local function make_kind(op, name, loader, opts)
       or "meter = function(loader) return {…} end makes one of your own")
   end
   local known = observer.model_options or {}
-  local own, given = {loader = loader, merge = opts.merge}, fields.kind(known.output)
+  local given = fields.kind(known.output)
+  local own = given and given.meter == name and given.measures and given.measures(known) or {}
+  own.loader, own.merge = loader, opts.merge
   if name == "text" then own.decoding = opts.decoding or known.decoding end
-  if given and given.meter == name then own.names = known.names end
   return require("meter." .. name).new(own)
 end
 

@@ -256,8 +256,8 @@ local share, count = html.percent, html.number
 
 local function classes_html(metrics)
   return rows_html(metrics, "classes", "By class", {{"class", "class", count}, {"samples", "n", count},
-    {"pixels", "pixels", count}, {"IoU", "iou", share}, {"F", "f", share}, {"recall", "recall", share},
-    {"precision", "precision", share}})
+    {"pixels", "pixels", count}, {"IoU", "iou", share}, {"F", "f", share}, {"AP", "ap", share},
+    {"F1", "f1", share}, {"recall", "recall", share}, {"precision", "precision", share}})
 end
 
 local function points_html(metrics)

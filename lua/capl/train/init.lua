@@ -28,5 +28,6 @@ return require("missing").watch("train", {
   ClassificationMeter = require "meter.classification".new,
   SegmentationMeter = require "meter.segmentation".new,
   LocalizationMeter = require "meter.localization".new,
+  MultilabelMeter = require "meter.multilabel".new,
   RegressionMeter = require "meter.regression".new,
 })

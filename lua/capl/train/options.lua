@@ -103,7 +103,7 @@ local function check_vocabulary(o, name, loader)
 end
 
 local function check_classes(loader)
-  if not loader.class_names or #loader.class_names ~= 1 then return end
+  if not loader.class_names or #loader.class_names ~= 1 or loader.several then return end
   local dir = loader.source and loader.source.dir or "the train loader"
   check.fail(OP, ("%s has one class, %s: there is none to tell it from"):format(dir, loader.class_names[1]),
     "a second folder, or name in the list, with images of what is no " .. loader.class_names[1])

@@ -1,0 +1,116 @@
+"""Kinds of labels and outputs beyond texts, classes, masks and points: trained, saved, verified, predicted and evaluated from files.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import random
+
+from program import capl, check, in_empty_folder
+from run_folder import png
+
+NAMES = ["left", "middle", "right"]
+N = 48
+
+RECIPE = """--- capl: 1
+--- needs: read=set
+local p = capl.params {steps = 60}
+local some, rest = data.split(data.folder("set", {SOURCE, width = 24, height = 8}), {val = 0.25})
+local function loader(source, role) return data.loader{source = source, role = role, batch = 16, workers = 0, normalize = "unit"} end
+local model = nn.Sequential{nn.Flatten(), nn.Linear(192, OUTPUTS)SHAPE}
+DESCRIPTION
+train.fit{
+  model = model, optimizer = optim.AdamW(model:parameters(), {lr = 1e-2}), steps = p.steps, eval_every = p.steps,
+  train = loader(some, "train"), val = loader(rest, "val"), METER
+  loss = function(output, batch) return LOSS end,
+}
+"""
+
+
+def images():
+    """set/N.png: 24 x 8 px, a bright square in some of three places; beside it N.txt with the names of these."""
+    dice = random.Random(1)
+    os.makedirs("set")
+    for i in range(N):
+        there = [name for name in NAMES if dice.random() < 0.4]
+        noise = [dice.randrange(60) for _ in range(192)]
+        with open(f"set/{i:02}.png", "wb") as file:
+            file.write(png(24, 8, lambda x, y: noise[24 * y + x] + (180 if NAMES[x // 8] in there and 2 <= y < 6 and 2 <= x % 8 < 6 else 0)))
+        with open(f"set/{i:02}.txt", "w", encoding="utf-8") as file:
+            file.write("\n".join(there) + "\n")
+        with open(f"set/{i:02}.json", "w", encoding="utf-8") as file:
+            json.dump({"label": there}, file)
+
+
+def trained(name, **words):
+    """Trains, saves and verifies a model -> its folder and evaluation.json."""
+    text = RECIPE
+    for key, value in {"SHAPE": "", "METER": "", "DESCRIPTION": "", **words}.items():
+        text = text.replace(key, value)
+    with open(name + ".lua", "w", encoding="utf-8") as file:
+        file.write(text)
+    status, out, err = capl(name + ".lua")
+    check(status == 0, f"training of {name}", out + err)
+    model = f"runs/{name}/best.capl"
+    status, said, err = capl("verify", model)
+    check(status == 0 and "ok" in said, f"verify of {name}", said + err)
+    with open(f"runs/{name}/evaluation.json", encoding="utf-8") as file:
+        e = json.load(file)
+    check(os.path.isfile(f"runs/{name}/samples.png") and os.path.isfile(f"runs/{name}/report.html"), f"a sheet and a report of {name}", out)
+    return model, e, out
+
+
+def evaluated(model, data, *words):
+    status, out, err = capl("eval", model, "--data=" + data, "--json", "--out=evaluated", *words)
+    check(status == 0 and os.path.isfile("evaluated/samples.png"), f"eval of {model} on {data}", out + err)
+    return json.loads(out)
+
+
+def refused(words, *expected):
+    status, out, err = capl(*words)
+    check(status == 1 and all(e in err for e in expected), f"refuses {' '.join(words)}", out + err)
+
+
+def classes():
+    model, e, out = trained("classes", SOURCE='label = ".txt", classes = "auto", several = true', OUTPUTS="3",
+                            LOSS="nn.bce_with_logits(output, batch.onehot)")
+    check(e["kind"] == "multilabel" and e["main"] == "map" and e["map"] > 0.9, "classes are found", out)
+    check([c["name"] for c in e["classes"]] == NAMES and "mAP " in out and "worst classes:" in out, "classes by name", str(e)[:400])
+    status, out, err = capl("info", model)
+    check(status == 0 and "any of 3 classes from 0.5 on: left, middle, right" in out, "info", out + err)
+    r = evaluated(model, "set", "--errors=wrong.tsv")
+    with open("wrong.tsv", encoding="utf-8") as file:
+        check(r["n"] == N and r["map"] > 0.9 and len(file.readlines()) == round(N * (1 - r["exact_match"])), "eval", str(r)[:400])
+    with open("list.csv", "w", encoding="utf-8") as file:
+        for i in range(N):
+            file.write("path,label\n" if i == 0 else "")
+            with open(f"set/{i:02}.txt", encoding="utf-8") as names:
+                file.write(f"set/{i:02}.png,{';'.join(names.read().split())}\n")
+    for data, words in {"set": ["--label=.json"], "list.csv": ["--several=;"]}.items():
+        again = evaluated(model, data, *words)
+        check((again["map"], again["exact_match"]) == (r["map"], r["exact_match"]), f"the same of {data} {words}", str(again)[:400])
+    status, out, err = capl("data", "pack", "set", "--label=.json", "--several=|", "--out=packed")
+    check(status == 0, "pack", out + err)
+    check(evaluated(model, "packed")["map"] == r["map"], "the same of a database")
+    looked_at()
+
+
+def looked_at():
+    status, out, err = capl("data", "stat", "list.csv", "--several=;")
+    check(status == 0 and f"{N}, 3 classes, " in out and "images of none" in out and "middle" in out, "data stat", out + err)
+    status, out, err = capl("data", "check", "set", "--label=.txt", "--several=|")
+    check(status == 0 and "images of no class, such as" in out, "data check", out + err)
+    with open("list.csv", encoding="utf-8") as file:
+        text = file.read()
+    with open("bad.csv", "w", encoding="utf-8") as file:
+        file.write(text.replace("left;middle", "left;midle", 1).replace("left;right", "left;left", 1))
+    refused(["eval", "runs/classes/best.capl", "--data=bad.csv", "--several=;"], "2 of 48 files have no usable label",
+            "'midle' is none of the 3 classes", "its label has 'left' twice", "the model knows 3 classes: left, middle, right")
+
+
+def main():
+    images()
+    classes()
+
+
+in_empty_folder(main)
