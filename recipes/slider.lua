@@ -111,7 +111,7 @@ else
 end
 local images, val, test = loader(parts.train, "train"), loader(parts.val, "val"), loader(parts.test, "test")
 local unseen
-if p.data == "" and p.unseen > 0 then unseen = loader(drawn("test", p.seed + 3, p.unseen, "outline"), "test") end
+if p.unseen > 0 and p.data == "" then unseen = loader(drawn("test", p.seed + 3, p.unseen, "outline"), "test") end
 
 -- (N,1,height,width): 0 where a whole row or column is white, as the padding around a picture is; else 1
 local function inside(image)
