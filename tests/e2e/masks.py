@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import json
 import os
 import shutil
+import struct
 
 from program import capl, check, in_empty_folder
 
@@ -93,10 +94,45 @@ def is_looked_at():
     check(status == 1 and "points outside the image: 1" in out and "number m of numbers is 7 everywhere" in out, "check of a list", out + err)
 
 
+LEVEL = """local t = capl.zeros(1, %d, %d):to("u8")
+t:narrow(2, 3, 1):narrow(3, 6, 1):fill_(200)
+data.png_write("level/03_mask.png", t)"""
+
+
+def knows_its_classes():
+    """--classes: a level beyond them is an error with its place, as in training."""
+    shutil.copytree("sound", "level")
+    with open("level/03.png", "rb") as file:
+        width, height = struct.unpack(">II", file.read(24)[16:])
+    status, out, err = capl("-e", LEVEL % (height, width))
+    check(status == 0, "a mask is written", out + err)
+    with open("names.txt", "w", encoding="utf-8") as file:
+        file.write("".join(f"class {i}\n" for i in range(19)))
+    words = ("check", "level", "--mask=_mask.png", "--label=none")
+    status, out, err = capl("data", *words)
+    check(status == 0 and "masks that cannot be used" not in out, "without classes any level is one", out + err)
+    for classes in ("19", "names.txt"):
+        status, out, err = capl("data", *words, "--classes=" + classes)
+        check(status == 1 and "level/03_mask.png: level 200 at x = 5, y = 2 is none of the 19 classes" in out, classes, out + err)
+    status, out, err = capl("data", "check", "sound", "--mask=_mask.png", "--label=none", "--classes=names.txt")
+    check(status == 0 and "nothing found" in out, "sound masks", out + err)
+    status, out, err = capl("data", "stat", "sound", "--mask=_mask.png", "--classes=names.txt")
+    check(status == 0 and "class 0: " in out, "names of the classes", out + err)
+    with open("twice.txt", "w", encoding="utf-8") as file:
+        file.write("sky\nroad\nsky\n")
+    for classes, expected in {"0": "--classes=0: masks have 1 to 256 classes", "none.txt": "none.txt",
+                              "twice.txt": "twice.txt:3: sky is in line 1, too"}.items():
+        status, out, err = capl("data", *words, "--classes=" + classes)
+        check(status == 1 and expected in err, "refuses " + classes, out + err)
+    status, out, err = capl("data", "check", "level", "--classes=3")
+    check(status == 1 and "--classes is of masks, which --mask names" in err, "classes without masks", out + err)
+
+
 def main():
     trains()
     refusals()
     is_looked_at()
+    knows_its_classes()
 
 
 in_empty_folder(main)

@@ -23,6 +23,8 @@ local spec = {
     doc = "images of several classes, or of none: what separates their names in a label, such as '|'"},
   {name = "mask", type = "text", value = "ENDING",
     doc = "ending of the masks beside the images, the column of a list, or true for those of a database"},
+  {name = "classes", type = "text", value = "NAMES",
+    doc = "of masks: how many there are, or a file with a name per line; another level is an error"},
   {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},
   {name = "boxes", type = "text", value = "KEYS", doc = "columns \"left top right bottom\", or a key of JSON"},
   {name = "numbers", type = "text", value = "KEYS", doc = "columns or keys of JSON, such as pm25,temp"},
@@ -45,7 +47,8 @@ local function opened(path, o)
   if o.several and o.charset then core.fail("--several is of classes, --charset of texts: give one of them") end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
   -- files may have any size here; nothing is read as a sample
-  local size = {width = 1, height = 1, mask = o.mask, points = data_fields.list(o.points),
+  local mask = data_fields.mask(o.mask, o.classes, is_folder(path))
+  local size = {width = 1, height = 1, mask = mask, points = data_fields.list(o.points),
     boxes = data_fields.list(o.boxes), numbers = data_fields.list(o.numbers)}
   if o.charset then
     size.charset, size.length, size.variable = o.charset, o.length or 32, true

@@ -1,5 +1,7 @@
 -- data_fields.lua: for `capl data stat|check`: masks, points, boxes and numbers of a set of images.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local count = require "cli.count"
 local sorted_keys = require "sorted_keys"
 
@@ -14,6 +16,38 @@ function data_fields.list(text)
 end
 
 -- ---- masks ----
+
+-- A name per line -> list.
+local function names_of(path)
+  local text, why = core.sys.read(path)
+  if not text then core.error{code = "io", message = why} end
+  local out, seen = {}, {}
+  for line in (text:gsub("\r", ""):gsub("\n+$", "") .. "\n"):gmatch("(.-)\n") do
+    local at = #out + 1
+    if line == "" or seen[line] then
+      core.fail(("%s:%d: %s"):format(path, at, line == "" and "the line is empty" or ("%s is in line %d, too"):format(
+        line, seen[line])), "it has the name of a class in each line, in the order of the levels")
+    end
+    out[at], seen[line] = line, at
+  end
+  if #out > 256 then core.fail(("%s has %d names; masks have 1 to 256 classes"):format(path, #out)) end
+  return out
+end
+
+-- "19" -> 19, "names.txt" -> its names
+local function read_classes(text)
+  local n = tonumber(text)
+  if not n then return names_of(text) end
+  if n >= 1 and n <= 256 and n % 1 == 0 then return n end
+  core.fail(("--classes=%s: masks have 1 to 256 classes"):format(text))
+end
+
+--- Options --mask and --classes as option mask of data.open.
+function data_fields.mask(mask, classes, is_folder)
+  if not classes then return mask end
+  if not mask then core.fail("--classes is of masks, which --mask names") end
+  return {[is_folder and "file" or "column"] = mask, classes = read_classes(classes)}
+end
 
 --- What looks like the mask of another image and was opened as an image: how many, the first.
 function data_fields.unread_masks(source)
@@ -41,10 +75,15 @@ local function count_masks(source)
   return found
 end
 
+local function class_name(source, class)
+  local names = source.mask_classes
+  return type(names) == "table" and names[class + 1] or ("%d"):format(class)
+end
+
 local function mask_lines(source)
   local found, parts = count_masks(source), {}
   for i, class in ipairs(sorted_keys(found.pixels)) do
-    parts[i] = ("%d: %.2f %%"):format(class, 100 * found.pixels[class] / found.total)
+    parts[i] = ("%s: %.2f %%"):format(class_name(source, class), 100 * found.pixels[class] / found.total)
   end
   return ("%s, %d of class 0 alone; pixels by class: %s"):format(count.of(source:count() - #found.bad, "mask"),
     #found.empty, table.concat(parts, ", "))
