@@ -19,6 +19,28 @@ local settings_end = [[
 capl.manual_seed(p.seed)
 ]]
 
+-- Of images that somebody has.
+local own_settings = [[
+  max_time = "5m", -- time limit, such as 90s or 2h
+  batch = 32, -- images per step
+  lr = 0.02, -- highest learning rate
+  weight_decay = 0.1, -- how strongly weights are pulled to 0
+  augment = true, -- false: no augmentation
+  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
+]]
+
+local loaders = [[
+
+local function loader(role, batch)
+  return data.loader {
+    source = parts[role], role = role, batch = batch, normalize = "standardize",
+    augment = role == "train" and p.augment and distortions or nil,
+  }
+end
+
+local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+]]
+
 local blocks = [[
 
 -- ---- network ----
@@ -130,13 +152,7 @@ starter.folder = head .. [[
 local p = capl.params {
   data = @DATA_TEXT@, -- folder, list or database of captchas
   label = "auto", -- Lua pattern whose capture in the file name is the label; auto: detected
-  max_time = "5m", -- time limit, such as 90s or 2h
-  batch = 32, -- images per step
-  lr = 0.02, -- highest learning rate
-  weight_decay = 0.1, -- how strongly weights are pulled to 0
-  augment = true, -- false: no augmentation
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
-]] .. settings_end .. [[
+]] .. own_settings .. settings_end .. [[
 
 -- ---- data ----
 
@@ -150,15 +166,7 @@ parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1}) --
 
 -- What makes each image a little different every time: degrees, and shares of its size. capl preview @FILE@ draws it.
 local distortions = {rotate = 2, scale = {0.95, 1.05}, translate_x = 0.02, translate_y = 0.03}
-
-local function loader(role, batch)
-  return data.loader {
-    source = parts[role], role = role, batch = batch, normalize = "standardize",
-    augment = role == "train" and p.augment and distortions or nil,
-  }
-end
-
-local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+]] .. loaders .. [[
 local K = images.classes + 1 -- the last one is CTC's blank
 ]] .. blocks .. [[
 
@@ -206,13 +214,7 @@ starter.classes = head .. [[
 local p = capl.params {
   data = @DATA_TEXT@, -- folder with a folder of images for each class
   size = 64, -- px: images are resized to squares of it
-  max_time = "5m", -- time limit, such as 90s or 2h
-  batch = 32, -- images per step
-  lr = 0.02, -- highest learning rate
-  weight_decay = 0.1, -- how strongly weights are pulled to 0
-  augment = true, -- false: no augmentation
-  precision = "auto", -- fp32, bf16, on a GPU also fp16 and tf32, or auto: the fastest
-]] .. settings_end .. [[
+]] .. own_settings .. settings_end .. [[
 
 -- ---- data ----
 
@@ -222,15 +224,7 @@ parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1}) --
 
 -- What makes each image a little different every time: capl preview @FILE@ draws it. flip = 0.5 mirrors half of them.
 local distortions = augment.preset("default", {flip = false})
-
-local function loader(role, batch)
-  return data.loader {
-    source = parts[role], role = role, batch = batch, normalize = "standardize",
-    augment = role == "train" and p.augment and distortions or nil,
-  }
-end
-
-local images, val, test = loader("train", p.batch), loader("val", 100), loader("test", 100)
+]] .. loaders .. [[
 ]] .. blocks .. [[
 
 local model = nn.Sequential { -- sizes for 64x64
