@@ -39,7 +39,7 @@ def images():
         with open(f"set/{i:02}.txt", "w", encoding="utf-8") as file:
             file.write("\n".join(there) + "\n")
         with open(f"set/{i:02}.json", "w", encoding="utf-8") as file:
-            json.dump({"label": there}, file)
+            json.dump({"label": there, "series": [[x, 2 * x + 1] for x in (float(name in there) for name in NAMES)]}, file)
 
 
 def trained(name, **words):
@@ -108,9 +108,23 @@ def looked_at():
             "'midle' is none of the 3 classes", "its label has 'left' twice", "the model knows 3 classes: left, middle, right")
 
 
+def series():
+    """Of each place in the order of the steps: whether there is a square, and twice that plus one."""
+    model, e, out = trained("series", SOURCE='numbers = {wave = "series"}', OUTPUTS="6", SHAPE=", nn.Unflatten(2, {3, 2})",
+                            DESCRIPTION='capl.model(model, {output = "series", names = {"a", "b"}, steps = 3})',
+                            METER='meter = function(val) return train.RegressionMeter{field = "wave", names = {"a", "b"}, loader = val} end,',
+                            LOSS="nn.mse(output:reshape(-1, 6), batch.wave)")
+    check(e["by_number"][1]["name"] == "b" and e["r2"] > 0.5, "series are learned", str(e)[:400])
+    r = evaluated(model, "set")
+    check(r["n"] == N and [row["name"] for row in r["by_number"]] == ["a", "b"], "eval by column", str(r)[:400])
+    check(r["a_r2"] > 0.5 and r["b_r2"] > 0.5 and r["b_rmse"] > r["a_rmse"], "in their units", str(r)[:400])
+    refused(["eval", model, "--data=set", "--numbers=one"], 'set/00.json: has no key "one"')
+
+
 def main():
     images()
     classes()
+    series()
 
 
 in_empty_folder(main)

@@ -1,10 +1,12 @@
 -- series.lua: numbers at each of several steps: what a model of series takes, or gives.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local named = require "fields.named"
 local symbols = require "fields.symbols"
 local check = require "check"
 
-local series = {name = "series"}
+local series = {name = "series", meter = "regression", metric = "rmse"}
 
 series.options = {{"names", "table"}, {"steps", "whole"}, {"mean", "table"}, {"std", "table"}}
 
@@ -37,6 +39,20 @@ function series.json(out, _, d)
     for i, name in ipairs(d.series) do rows[t][name] = out.values[(t - 1) * #d.series + i] end
   end
   return {series = rows}
+end
+
+--- How capl eval reads the truth: a key of JSON that holds the rows, or columns of all their numbers.
+function series.truth(_, o) return {numbers = o.numbers or {"series"}} end
+
+function series.measures(given) return {names = given.names} end
+
+function series.counted(d) return {field = "numbers", names = d.series} end
+
+--- What a RegressionMeter takes, (N,T*D) in their units, of the outputs of several samples.
+function series.measured(outs)
+  local rows = {}
+  for i, out in ipairs(outs) do rows[i] = out.values end
+  return core.tensor(rows)
 end
 
 return series

@@ -186,7 +186,7 @@ local function read_rows(model, o, d)
         said[#said + 1], meant[#meant + 1], ids[#ids + 1] = reading.outputs[d.place], numbers, row
       end
     end
-    if ids[1] then meter:add(d.kind.measured(said, d), {[d.kind.field] = core.tensor(meant), ids = ids}) end
+    if ids[1] then meter:add(d.kind.measured(said, d), {[meter.field] = core.tensor(meant), ids = ids}) end
   end
   if meter:result().n > 0 then return meter, {} end
   core.fail(("%s: no row has %s to compare with"):format(o.data, table.concat(columns, ", ")))

@@ -38,8 +38,8 @@ local function new(opts)
     got = {}, want = {}, ids = {},
   }, Regression)
   self.waiting = pending.new(function(columns, ids, notes)
-    self.width = notes[1].width
-    self:read_columns(columns, ids)
+    self.width = self:columns_of(notes[1].width)
+    self:read_columns(columns, ids, notes[1].width)
   end)
   return self
 end
@@ -55,18 +55,26 @@ local function add(self, output, batch)
   end
   local got, want = output:to("f32"):reshape(N, -1), truth:to("f32"):reshape(N, -1)
   if self.inverse then got, want = self.inverse(got), self.inverse(want) end
-  self.width = got:size(2)
-  self.waiting:add({got, want}, batch.ids or N, {width = self.width})
+  self.width = self:columns_of(got:size(2))
+  self.waiting:add({got, want}, batch.ids or N, {width = got:size(2)})
 end
 
 --- Counts a batch; nothing is read from the device until metrics are computed.
--- in   output (N) or (N,D); batch with as many true numbers under the field's name
+-- in   output (N), (N,D) or (N,T,D), T steps of D numbers with names; batch with as many true numbers under the field's
+--      name
 -- errs value: other sizes
 function Regression:add(output, batch) return core.no_grad(add, self, output, batch) end
 
-function Regression:read_columns(columns, ids)
+-- Of so many numbers of a sample: how many have a row of their own in the metrics. Names that go round are of steps.
+function Regression:columns_of(numbers)
+  local n = #self.names
+  return n > 0 and numbers % n == 0 and n or numbers
+end
+
+-- width: numbers of a sample
+function Regression:read_columns(columns, ids, width)
   for i, id in ipairs(ids) do
-    for k = (i - 1) * self.width + 1, i * self.width do
+    for k = (i - 1) * width + 1, i * width do
       local got, want = columns[1][k], columns[2][k]
       if got ~= got or math.abs(got) == math.huge then
         core.error{code = "value", op = OP, path = false,
