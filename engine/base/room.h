@@ -6,10 +6,12 @@
 
 #include <stddef.h>
 
+#include "capl/error.h"
+
 typedef struct base_room base_room;
 
 /* n zero bytes that live until room_free(*room); *room is NULL at first. NULL: no memory. */
-void *room_alloc(base_room **room, size_t n);
-void room_free(base_room *room); /* NULL is fine */
+CAPL_API void *room_alloc(base_room **room, size_t n);
+CAPL_API void room_free(base_room *room); /* NULL is fine */
 
 #endif

@@ -63,8 +63,10 @@ static const capl_command commands[] = {
    .help = "evaluates a trained model on labelled PNG and JPEG files"},
   {.name = "serve", .group = "models", .usage = "capl serve MODEL [--port=N] [--host=ADDRESS]", .confined = true,
    .help = "serves a trained model over HTTP: an image by POST, its prediction as JSON"},
-  {.name = "verify", .group = "models", .usage = "capl verify MODEL [--json]",
+  {.name = "verify", .group = "models", .usage = "capl verify MODEL|FILE.onnx [--json]",
    .help = "checks that a model gives the same output as when it was saved"},
+  {.name = "export", .group = "models", .usage = "capl export MODEL --format=onnx|ddddocr [--out=FILE|DIR] [--json]",
+   .help = "writes a model as an ONNX file with its preprocessing inside, or for ddddocr, and verifies it"},
 
   /* ---- data ---- */
   {.name = "generate", .group = "data",

@@ -383,6 +383,15 @@ function checks.fails(case, fail, device)
   end
 end
 
+--- A case's inputs as tensors, false where one is left out, and the function that calls the op with them -> outputs.
+function harness.forward(case, device, dtype)
+  local drawn, inputs = draw(case), {}
+  for i, input in ipairs(case.inputs) do
+    inputs[i] = input and make(drawn[i].values, drawn[i].size, dtype_in(input, dtype), device)
+  end
+  return inputs, function() return call(case, inputs) end
+end
+
 ---- cases to tests ----------------------------------------------------------------------------
 
 local KNOWN = {op = true, name = true, inputs = true, attrs = true, tolerance = true, because = true, batch = true,

@@ -1,6 +1,7 @@
 /* process.c -- children for commands that run recipes in processes of their own: capl sweep, capl bench --ab.
 **
-** A child is this program again, in a process group of its own: Ctrl-C at the terminal reaches the parent alone, which
+** A child is this program again, or another one,
+** in a process group of its own: Ctrl-C at the terminal reaches the parent alone, which
 ** then ends its children as it likes. A parent that dies, however it dies, ends them too. What they print goes to a
 ** file. SPDX-License-Identifier: Apache-2.0
 */
@@ -36,6 +37,7 @@ typedef struct {
 /* What a child is started with; everything is prepared before fork, after which it may allocate nothing. */
 typedef struct {
   char **argv, **envp;
+  const char *program; /* looked for in PATH; NULL: this one */
   const char *log;
   cpu_set_t cpus;
   bool pinned;
@@ -69,7 +71,9 @@ static void run_child(const start *s, pid_t parent)
   if (getppid() != parent) _exit(128 + SIGTERM); /* it died before prctl */
   plain_signals();
   if (s->pinned) sched_setaffinity(0, sizeof s->cpus, &s->cpus); /* a wish: cores may have been taken away since */
-  if (take_streams(s->log)) execve("/proc/self/exe", s->argv, s->envp);
+  bool ready = take_streams(s->log);
+  if (ready && s->program) execvpe(s->program, s->argv, s->envp);
+  else if (ready) execve("/proc/self/exe", s->argv, s->envp);
   int why = errno;
   if (write(s->report, &why, sizeof why) < 0) _exit(126);
   _exit(127);
@@ -164,7 +168,8 @@ static void hand_over(lua_State *L, int table, int process_at)
   lua_pop(L, 1);
 }
 
-/* spawn{args = words behind the program's name, log = file that takes its output, env = {"NAME=value", …},
+/* spawn{program = another one than this,
+** args = words behind the program's name, log = file that takes its output, env = {"NAME=value", …},
 ** cpus = {0, 1, …} it may use (all), into = table that gets it as its process} -> process; nil and a sentence */
 static int sys_spawn(lua_State *L)
 {
@@ -176,7 +181,10 @@ static int sys_spawn(lua_State *L)
   lua_setmetatable(L, -2);
   lua_getfield(L, 1, "log");
   start s = {.log = bind_check_path(L, -1, CAPL_MAY_WRITE)};
-  s.argv = words_of(L, 1, "args", "capl");
+  lua_getfield(L, 1, "program");
+  s.program = lua_tostring(L, -1); /* the table keeps it */
+  lua_pop(L, 1);
+  s.argv = words_of(L, 1, "args", s.program ? s.program : "capl");
   s.envp = environment_of(L, 1);
   read_cpus(L, 1, &s);
   int why = start_child(&s, &p->pid);

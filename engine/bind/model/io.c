@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bind/core/core.h"
+#include "io/onnx.h"
 
 #define GRAPH_TYPE "capl.graph"
 
@@ -197,6 +198,26 @@ static int core_model_load(lua_State *L)
   return 2;
 }
 
+/* onnx_model(model, path[, charset path]) -> nodes, weights that were 16 bits: an ONNX file; with the third one for
+** ddddocr */
+static int core_onnx_model(lua_State *L)
+{
+  const char *model = bind_check_path(L, 1, CAPL_MAY_READ), *path = bind_check_product(L, 2);
+  const char *charset = lua_isnoneornil(L, 3) ? NULL : bind_check_product(L, 3);
+  onnx_file file;
+  bind_check(L, onnx_save_model(model, path, charset, &file), NULL);
+  lua_pushinteger(L, file.n_nodes);
+  lua_pushinteger(L, file.n_16_bit);
+  return 2;
+}
+
+/* onnx_graph(graph, path): without preprocessing, of the batch size as traced */
+static int core_onnx_graph(lua_State *L)
+{
+  bind_check(L, onnx_save_graph(*check_graph(L, 1), bind_check_product(L, 2)), NULL);
+  return 0;
+}
+
 void bind_open_io(lua_State *L)
 {
   static const luaL_Reg functions[] = {
@@ -211,6 +232,8 @@ void bind_open_io(lua_State *L)
     {"graph_run", core_graph_run},
     {"model_save", core_model_save},
     {"model_load", core_model_load},
+    {"onnx_model", core_onnx_model},
+    {"onnx_graph", core_onnx_graph},
     {NULL, NULL},
   };
   luaL_newmetatable(L, GRAPH_TYPE);

@@ -9,6 +9,7 @@ local core = ...
 
 local variants_of = require "cli.bench_variants"
 local output = require "output"
+local scratch = require "cli.scratch"
 local stats = require "cli.bench_stats"
 local table_of = require "cli.bench_table"
 
@@ -18,21 +19,6 @@ local MISS = 0.05 -- chance that any of the printed intervals does not hold its 
 local TICK = 0.002 -- seconds between samples for an answer
 
 -- ---- the children ----
-
-local function temporary_folder()
-  local base = (core.sys.getenv("TMPDIR") or "/tmp") .. "/capl-bench"
-  for i = 1, 10000 do
-    local path = ("%s-%d-%d"):format(base, core.sys.time(), i)
-    local made, why = core.sys.mkdir_new(path)
-    if made == nil then core.error{code = "io", message = why} end
-    if made then return path end
-  end
-end
-
-local function remove_folder(path)
-  for _, name in ipairs(core.sys.list(path) or {}) do core.sys.remove(path .. "/" .. name) end
-  core.sys.remove(path)
-end
 
 -- What a variant said before it ended; errors of recipes keep their line and their hint.
 local function ended(variant, status)
@@ -232,7 +218,7 @@ end
 function ab.run(job, o, asked, words)
   check(o)
   local variants, say = variants_of(asked, words), live_line(o)
-  local folder = temporary_folder()
+  local folder = scratch.new("bench")
   for i, variant in ipairs(variants) do variant.path, variant.rounds = ("%s/%d"):format(folder, i), {} end
   local how, err = core.sys.protect(function()
     warm_up(job, o, variants, words, say)
@@ -241,7 +227,7 @@ function ab.run(job, o, asked, words)
   for _, variant in ipairs(variants) do
     if variant.process then variant.process:kill() end
   end
-  remove_folder(folder)
+  scratch.remove(folder)
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end
   local found = result(job, o, variants)

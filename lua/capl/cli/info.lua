@@ -28,6 +28,7 @@ local variables = {
   "starts"},
   {"CAPL_RECIPES", "the recipes beside the program may be named without a folder; else those of this folder"},
   {"CAPL_MODELS", "models beside the program may be named without a folder; else those of this folder"},
+  {"CAPL_PYTHON", "python3 runs ONNX Runtime for capl export and capl verify; else this Python does"},
   {"CAPL_LUA_PATH", "the Lua library inside the program; else the folder of another, for work on capl"},
 }
 

@@ -40,6 +40,7 @@ local variables = {
   {"CAPL_THREADS", "compute threads; default: OMP_NUM_THREADS, else one per processor"},
   {"CAPL_MEMORY_LIMIT", "limit of tensor memory on the CPU, in bytes"},
   {"CAPL_RECIPES", "folder of the included recipes, instead of the one beside the program"},
+  {"CAPL_PYTHON", "Python with onnxruntime, for capl export and capl verify FILE.onnx; default: python3"},
 }
 
 local files = {

@@ -1,10 +1,13 @@
--- verify.lua: `capl verify MODEL`: does a model file say here what it said when it was saved?
+-- verify.lua: `capl verify MODEL`: does a model file, or the ONNX file made of one, say here what it said when it was
+-- saved?
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
 local decoding = require "cli.decoding"
 local fields = require "fields"
 local models = require "cli.models"
+local onnx_pairs = require "cli.onnx_pairs"
+local onnx_session = require "cli.onnx_session"
 local options = require "cli.options"
 
 local spec = {
@@ -47,11 +50,21 @@ local function replay_images(path, device)
   return verdicts
 end
 
+-- The pairs beside FILE.onnx, by ONNX Runtime.
+local function main_onnx(path, o)
+  local verdict, why = onnx_pairs.replay(path)
+  if not verdict then core.fail(("%s cannot be verified: %s"):format(path, why), onnx_session.remedy(path)) end
+  core.sys.out(o.json and core.json_encode({model = path, ok = verdict.ok, runs = {verdict}}, true) .. "\n"
+    or onnx_pairs.line(verdict))
+  return verdict.ok and 0 or 1
+end
+
 local function main(job)
   local o, words = options.read(job.args, spec, {command = "verify"})
   if not words[1] or words[2] then
     core.error{code = "value", message = "capl verify takes one model; usage: " .. job.usage}
   end
+  if words[1]:match("%.onnx$") and core.sys.kind(words[1]) ~= "folder" then return main_onnx(words[1], o) end
   local path = models.path(words[1])
   local verdicts = replay_tensors(path, o.device) or replay_images(path, o.device)
   local ok = true
@@ -70,4 +83,5 @@ end
 
 return {main = main, options = spec, examples = {
   {"capl verify runs/mine/best.capl", "verifies a model that was copied to another machine"},
+  {"capl verify best.onnx", "runs the golden pairs beside an exported file through ONNX Runtime"},
 }}

@@ -1,0 +1,64 @@
+/* pools.c -- pooling.
+** SPDX-License-Identifier: Apache-2.0
+*/
+#include "io/onnx/write.h"
+
+static const char *pool(onnx_build *b, const onnx_call *c, const char *type)
+{
+  const int64_t *kernel = c->attr[POOL_KERNEL].v, *stride = c->attr[POOL_STRIDE].v, *p = c->attr[POOL_PADDING].v;
+  for (int k = 0; k < 3; k++) onnx_need_fixed(b, c, (const int[]){POOL_KERNEL, POOL_STRIDE, POOL_PADDING}[k]);
+  const char *y = ONNX(b, type, onnx_in(c, 0));
+  onnx_ints(b, "kernel_shape", 2, kernel);
+  ONNX_INTS(b, "strides", stride[0] ? stride[0] : kernel[0], stride[1] ? stride[1] : kernel[1]);
+  ONNX_INTS(b, "pads", p[0], p[1], p[0], p[1]);
+  onnx_int(b, "ceil_mode", c->attr[POOL_CEIL_MODE].i);
+  return y;
+}
+
+static void write_max_pool2d(onnx_build *b, const onnx_call *c) { c->out[0].name = pool(b, c, "MaxPool"); }
+
+static void write_avg_pool2d(onnx_build *b, const onnx_call *c)
+{
+  c->out[0].name = pool(b, c, "AveragePool");
+  onnx_int(b, "count_include_pad", c->attr[AVG_POOL_COUNT_PAD].i);
+}
+
+/* ---- adaptive ---------------------------------------------------------------------------------- */
+
+static const char *reduce(onnx_build *b, const char *type, const char *x, int64_t axis)
+{
+  const char *y = ONNX(b, type, x);
+  onnx_ints(b, "axes", 1, &axis);
+  return y;
+}
+
+/* One axis from `in` to `out` positions: position i covers floor(i*in/out) to ceil((i+1)*in/out). */
+static const char *adapt(onnx_build *b, const char *type, const char *x, int64_t axis, int64_t in, int64_t out)
+{
+  if (out == 1) return reduce(b, type, x, axis);
+  const char **parts = onnx_alloc(b, (size_t)(out + 1) * sizeof *parts);
+  if (!parts) return "";
+  for (int64_t i = 0; i < out; i++)
+    parts[i] = reduce(b, type, onnx_slice(b, x, axis, i * in / out, ((i + 1) * in + out - 1) / out), axis);
+  const char *y = onnx_node(b, "Concat", parts);
+  onnx_int(b, "axis", axis);
+  return y;
+}
+
+static void write_adaptive(onnx_build *b, const onnx_call *c)
+{
+  const char *type = c->op == CAPL_OP_adaptive_avg_pool2d ? "ReduceMean" : "ReduceMax", *y = onnx_in(c, 0);
+  const capl_attr *output = &c->attr[ADAPTIVE_SIZE];
+  for (int axis = 2; axis < 4; axis++) {
+    int64_t in = c->in[0]->size[axis], out = output->v[axis - 2];
+    if (c->out[0].size[axis] < 0 || (in < 0 && out != 1))
+      onnx_fail(b, c, "its %s size follows the width and is not 1", c->out[0].size[axis] < 0 ? "output" : "input");
+    else if (in != out || out == 1) y = adapt(b, type, y, axis, in, out);
+  }
+  c->out[0].name = y;
+}
+
+const onnx_row onnx_pools[] = {
+  {CAPL_OP_max_pool2d, write_max_pool2d}, {CAPL_OP_avg_pool2d, write_avg_pool2d},
+  {CAPL_OP_adaptive_avg_pool2d, write_adaptive}, {CAPL_OP_adaptive_max_pool2d, write_adaptive}, {0, NULL},
+};
