@@ -11,7 +11,8 @@ set(docdir ${CMAKE_INSTALL_DATADIR}/doc/capl)
 set(backenddir ${CMAKE_INSTALL_LIBDIR}/capl)
 
 # Components are the packages of package.cmake.
-install(TARGETS capl_core capl_synth LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev)
+install(TARGETS capl_core LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib NAMELINK_COMPONENT dev)
+install(TARGETS capl_synth LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT lib) # loaded by its name without version
 if(TARGET capl)
   install(TARGETS capl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 endif()
