@@ -5,8 +5,9 @@
 -- data      drawn faces: 900 an epoch, new ones each time, 100 others to choose by and 500 to test on. They try the
 --           network out; what it scores on them says nothing about photographs. Or --data=DIR of images, each with a
 --           mask of its size, a PNG whose levels are the classes 0 to 18, or 255 where no class is known: NAME_mask.png
---           beside NAME.jpg, or with --masks=DIR --mask=.png NAME.png in another folder. A tenth of the images is for
---           validation, a tenth for the test. From one PNG per part (00012_hair.png) recipes/README.md makes masks
+--           beside NAME.jpg, or with --masks=DIR --mask=.png NAME.png in another folder. Or --parts=DIR with one PNG
+--           per part, as CelebAMask-HQ has them (00012_hair.png). A tenth of the images is for validation, a tenth for
+--           the test
 -- network   MicroSegFormer with LMSA, 1,747,923 parameters: a pyramid of four attention stages, whose maps are brought
 --           to a quarter of each side and fused; 3.6 G multiplications at 512 px
 -- loss      cross entropy, and 1.5 times the Dice loss of all 19 classes in each image
@@ -26,6 +27,7 @@ local p = capl.params {
   data = "", -- folder of images with masks; without it drawn faces
   mask = "_mask.png", -- ending of the masks in place of the images'
   masks = "", -- folder of the masks; empty: beside the images
+  parts = "", -- folder of masks with a PNG per part, such as 00012_hair.png, in place of mask and masks
   size = 512, -- side in px, a multiple of 32
   count = 900, -- drawn faces of an epoch
   fresh = true, -- other drawn faces in each epoch; false: always the same
@@ -64,6 +66,10 @@ if p.size % 32 ~= 0 or p.size < 64 then error(("--size=%d: a multiple of 32 px f
 -- ---- data ----
 
 local CLASSES = data.face_classes
+local PARTS = { -- the classes but the background, as CelebAMask-HQ names their files
+  "skin", "nose", "eye_g", "l_eye", "r_eye", "l_brow", "r_brow", "l_ear", "r_ear", "mouth", "u_lip", "l_lip", "hair",
+  "hat", "ear_r", "neck_l", "neck", "cloth",
+}
 local IGNORED = 255 -- pixels of a mask that do not count
 
 local function drawn(seed, count, fresh, style)
@@ -75,9 +81,10 @@ if p.data == "" then
   parts.train, parts.val = drawn(p.seed, p.count, p.fresh), drawn(p.seed + 1, p.val)
   parts.test = drawn(p.seed + 2, p.test)
 else
+  local mask = {file = p.mask, root = p.masks ~= "" and p.masks or nil, classes = CLASSES}
+  if p.parts ~= "" then mask = {parts = PARTS, root = p.parts, classes = CLASSES} end
   local all = data.folder(p.data, {
-    mask = {file = p.mask, root = p.masks ~= "" and p.masks or nil, classes = CLASSES},
-    width = p.size, height = p.size, resize = true, channels = 3,
+    mask = mask, width = p.size, height = p.size, resize = true, channels = 3,
   })
   parts.train, parts.val, parts.test = data.split(all, {val = 0.1, test = 0.1})
 end

@@ -32,9 +32,10 @@ static capl_status begin_mask(file_fields *f, const capl_mask_files *of, const c
   f->class_of[IGNORED] = IGNORED;
   for (int k = of->n_values - 1; k >= 0; k--) f->class_of[of->value[k]] = (int16_t)k;
   f->mask.ending = of->ending, f->mask.column = of->column, f->mask.root = of->root;
+  f->mask.n_parts = of->n_parts;
   capl_status status = copy_text(&f->mask.ending, where);
   if (copy_text(&f->mask.column, where) != CAPL_OK || copy_text(&f->mask.root, where) != CAPL_OK) status = CAPL_ENOMEM;
-  return status;
+  return status == CAPL_OK && of->n_parts ? mask_parts_open(&f->parts, of) : status;
 }
 
 capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const char *where)
@@ -54,11 +55,15 @@ void file_fields_fini(file_fields *f)
   free((char *)f->mask.column);
   free((char *)f->mask.root);
   texts_fini(&f->path);
+  mask_parts_fini(&f->parts);
   for (int k = 0; k < f->n_numbers; k++) field_numbers_fini(&f->numbers[k]);
   *f = (file_fields){0};
 }
 
-bool file_fields_has_mask(const file_fields *f) { return f->mask.ending || f->mask.column; }
+bool file_fields_has_mask(const file_fields *f) 
+{
+  return f->mask.ending || f->mask.column || f->mask.n_parts;
+}
 
 bool file_fields_is_mask(const file_fields *f, const char *name)
 {
@@ -106,8 +111,10 @@ capl_status file_fields_add_beside(file_fields *f, const char *image)
 
 /* ---- masks ----------------------------------------------------------------------------------- */
 
-capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[BESIDE_ROOM])
+capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, uint32_t k, char path[BESIDE_ROOM])
 {
+  const char *part = f->mask.n_parts ? mask_parts_path(&f->parts, s->name, k) : NULL;
+  if (f->mask.n_parts || k > 0) return snprintf(path, BESIDE_ROOM, "%s", part ? part : ""), CAPL_OK;
   if (f->mask.ending) return beside_path(f->mask.root ? f->mask.root : "", f->mask.root ? s->name : s->title,
                                          f->mask.ending, path);
   const char *given = texts_get(&f->path, s->i), *root = *given == '/' ? "" : f->mask.root ? f->mask.root : s->root;
@@ -120,12 +127,15 @@ capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, c
                                    encoded_bytes *bytes)
 {
   file_bytes file;
+  if (f->mask.n_parts)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: its mask lies in several files, one for each part; a database takes one",
+                     s->title);
   if (s->mask_title) {
     snprintf(title, BESIDE_ROOM, "%s", s->mask_title);
     *bytes = s->mask;
     return CAPL_OK;
   }
-  CAPL_TRY(file_fields_mask_path(f, s, title));
+  CAPL_TRY(file_fields_mask_path(f, s, 0, title));
   CAPL_TRY(beside_read(title, s->title, "mask", &file));
   *bytes = (encoded_bytes){.at = file.at, .size = file.size, .owned = file.at};
   return CAPL_OK;
@@ -165,6 +175,7 @@ capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, ca
 {
   char path[BESIDE_ROOM];
   encoded_bytes bytes;
+  if (f->mask.n_parts) return mask_parts_read(&f->parts, s->name, s->title, s->width, s->height, scratch);
   CAPL_TRY(file_fields_mask_bytes(f, s, path, &bytes));
   capl_status status = capl_png_decode_indices(bytes.at, bytes.size, path, scratch);
   free(bytes.owned);

@@ -6,6 +6,7 @@
 
 #include "data/beside.h"
 #include "data/field_numbers.h"
+#include "data/mask_parts.h"
 #include "data/resize.h"
 #include "data/source.h"
 #include "data/texts.h"
@@ -14,6 +15,7 @@ typedef struct {
   capl_mask_files mask; /* its texts are owned */
   int16_t class_of[256]; /* of each level; -1 = none */
   texts path;            /* of masks, as a list has them */
+  mask_parts parts;      /* where a mask lies in several files */
   int n_numbers;
   field_numbers numbers[CAPL_FIELDS_MAX];
 } file_fields; /* start from {0} */
@@ -55,7 +57,7 @@ capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, c
 CAPL_API capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *out);
 /* What samples depend on: mixed into a hash. */
 uint64_t file_fields_hash(const file_fields *f, uint64_t h);
-/* The path of the sample's mask. EIO: it is too long. */
-capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, char path[BESIDE_ROOM]);
+/* The path of the k-th file of the sample's mask, from 0; empty past the last. EIO: it is too long. */
+capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, uint32_t k, char path[BESIDE_ROOM]);
 
 #endif

@@ -410,9 +410,11 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
     *content = mix_file(*content, path);
     if (!file_fields_has_mask(&set->fields) || set->kind->mask) continue;
     file_sample s = file_sample_of(set, i, path, 0, 0, NULL);
-    char mask[BESIDE_ROOM];
-    CAPL_TRY(file_fields_mask_path(&set->fields, &s, mask));
-    *content = mix_file(*content, mask);
+    char mask[BESIDE_ROOM] = "-";
+    for (uint32_t k = 0; *mask; k++) {
+      CAPL_TRY(file_fields_mask_path(&set->fields, &s, k, mask));
+      if (*mask) *content = mix_file(*content, mask);
+    }
   }
   *content = file_fields_hash(&set->fields, *content);
   return CAPL_OK;

@@ -35,6 +35,10 @@ typedef struct {
   int classes;        /* it has 0..classes - 1, and 255 for pixels that do not count; 0 = any level */
   int n_values;       /* classes of which values are given; 0 = levels are numbers of classes */
   uint8_t value[256]; /* level of class k */
+  const char *const *part; /* [n_parts], in place of all but root and classes: below root each image has files
+                           ** IMAGE_PART.png, white where the part is. Part k is class k + 1; later ones cover earlier
+                           ** ones, and where none is there is class 0 */
+  int n_parts;
 } capl_mask_files;
 
 /* Points, boxes or numbers of each image: columns of a list that has a header, keys of JSON lines, or, in a folder,

@@ -66,6 +66,21 @@ def folders():
     check(evaluation() == found, "masks in a folder of their own are the same", "")
 
 
+def parts_of_masks():
+    """CelebAMask-HQ's other layout: a PNG for each part, of half the photos' size, in numbered folders."""
+    for i in range(40):
+        for part, left in (("skin", 4), ("hair", 20)):
+            os.makedirs(f"parts/{i % 3}", exist_ok=True)
+            with open(f"parts/{i % 3}/{i:05d}_{part}.png", "wb") as file:
+                file.write(png(32, 32, lambda x, y, left=left: 255 if left <= x < left + 8 else 0))
+    run("--data=images", "--parts=parts", *USED[1:])
+    of = {c["name"]: c["pixels"] for c in evaluation()["classes"]}
+    check(of["skin"] == of["hair"] == 4 * 16 * 64 and of["nose"] == 0, "a quarter is skin, a quarter hair", str(of))
+    os.remove("parts/1/00001_skin.png")
+    os.remove("parts/1/00001_hair.png")
+    refused(["--data=images", "--parts=parts", *USED[1:]], "images/01.png: parts has no part of it, such as 1_skin.png")
+
+
 def is_used(model):
     status, out, err = capl("verify", model)
     check(status == 0, "verify", out + err)
@@ -100,6 +115,7 @@ def main():
     is_the_network()
     progressive()
     folders()
+    parts_of_masks()
     refusals()
 
 

@@ -153,6 +153,47 @@ describe("fields in files", function()
       assert.same({expected[3][1]}, fields.mask:tolist())
     end)
 
+    it("are several files, one for each part, in folders below each other", function()
+      assert(os.execute("mkdir -p '" .. root .. "/set/b' '" .. root .. "/parts/0' '" .. root .. "/parts/1'") == 0)
+      image("set/7.png", 8, 4)
+      image("set/b/0010.png", 4, 2)
+      mask("parts/0/00007_skin.png", {{255, 255, 255, 0}, {0, 200, 127, 0}})
+      mask("parts/1/00007_l_eye.png", {{0, 255, 0, 0}, {0, 0, 0, 255}})
+      mask("parts/1/00010_hair.png", {{0, 0, 0, 255}, {0, 0, 0, 255}})
+      local o = {parts = {"skin", "hair", "l_eye"}, root = root .. "/parts", classes = {"none", "skin", "hair", "eye"}}
+      local source = data.folder(root .. "/set", {mask = o, width = 4, height = 2, resize = true})
+      assert.same({{{1, 3, 1, 0}, {0, 1, 0, 3}}, {{0, 0, 0, 2}, {0, 0, 0, 2}}}, read(source).mask:tolist())
+      assert.same({"none", "skin", "hair", "eye"}, source.mask_classes)
+      local counts = source.box:mask_counts(0)
+      assert.same({4 - 1, 3, 2}, {counts[0], counts[1], counts[3]})
+    end)
+
+    it("of parts say which file is wrong, and what to do", function()
+      assert(os.execute("mkdir -p '" .. root .. "/set' '" .. root .. "/parts'") == 0)
+      image("set/7.png", 4, 2)
+      local function of(parts, more)
+        return function()
+          local o = {parts = parts or {"skin", "hair"}, root = root .. "/parts"}
+          for key, value in pairs(more or {}) do o[key] = value end
+          read(data.folder(root .. "/set", {mask = o}))
+        end
+      end
+      raises(("%s/set/7.png: %s/parts has no part of it, such as 7_skin.png"):format(root, root), of())
+      raises("every image has one part at least", of())
+      mask("parts/7_skin.png", {{255, 0, 0, 0}, {0, 0, 0, 0}})
+      mask("parts/07_hair.png", {{255, 0}, {0, 0}})
+      raises(("%s/parts/07_hair.png: the part is 2 x 2 px, but %s/parts/7_skin.png is 4 x 2"):format(root, root), of())
+      mask("parts/7_skin.png", {{255, 0}, {0, 0}})
+      raises(("7_skin.png: the part is 2 x 2 px, and its image %s/set/7.png is 4 x 2: other proportions"):format(root),
+        of())
+      mask("parts/7_nose.png", {{255, 0, 0, 0}, {0, 0, 0, 0}})
+      raises(root .. "/parts/7_nose.png: its name ends in none of the 2 parts", of())
+      raises("parts of mask has, in the order of their classes: skin, hair", of())
+      raises("mask has 2 parts and 2 classes", of(nil, {classes = {"skin", "hair"}}))
+      raises("parts and file of mask exclude each other", of(nil, {file = ".png"}))
+      raises("/none: cannot be listed", of(nil, {root = root .. "/none"}))
+    end)
+
     it("say which file is wrong, and what to do", function()
       image "a.png"
       local function of(o) return function() return read(data.folder(root, {mask = o or "_mask.png"})) end end

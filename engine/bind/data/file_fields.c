@@ -25,6 +25,26 @@ static void read_values(lua_State *L, const char *op, capl_mask_files *mask)
   lua_pop(L, 1);
 }
 
+/* parts = {"skin", …} of the table on top, which then holds the list. */
+static void read_parts(lua_State *L, const char *op, capl_mask_files *mask)
+{
+  int table = lua_gettop(L);
+  if (bind_option(L, table, "parts")) {
+    luaL_checktype(L, -1, LUA_TTABLE);
+    int n = (int)lua_objlen(L, -1);
+    const char **parts = lua_newuserdata(L, ((size_t)n + 1) * sizeof *parts);
+    lua_setfield(L, table, "parts_kept");
+    for (int k = 0; k < n; k++) {
+      lua_rawgeti(L, -1, k + 1);
+      if (lua_type(L, -1) != LUA_TSTRING) bind_fail(L, CAPL_EVALUE, op, NULL, "parts of mask are texts");
+      parts[k] = lua_tostring(L, -1); /* the list keeps it alive */
+      lua_pop(L, 1);
+    }
+    mask->part = parts, mask->n_parts = n;
+  }
+  lua_pop(L, 1);
+}
+
 /* Of the table on top, which stays there: its texts are borrowed. */
 static void read_mask(lua_State *L, const char *op, capl_mask_files *mask)
 {
@@ -33,9 +53,11 @@ static void read_mask(lua_State *L, const char *op, capl_mask_files *mask)
                                              {"root", BIND_PATH(capl_mask_files, root), .rights = CAPL_MAY_READ},
                                              {"classes", BIND_WHOLE(capl_mask_files, classes), .max = 256},
                                              {"values", BIND_OTHER},
+                                             {"parts", BIND_OTHER},
                                              BIND_END};
   bind_read_options(L, op, lua_gettop(L), options, mask);
   read_values(L, op, mask);
+  read_parts(L, op, mask);
 }
 
 static const char *const kinds[] = {"mask", "points", "boxes", "values", NULL}; /* ORDER capl_field_kind */

@@ -11,7 +11,7 @@ file_fields.keys = {"mask", "points", "boxes", "numbers"}
 
 -- ---- masks ----
 
-local mask_keys = {"file", "column", "root", "classes", "values"}
+local mask_keys = {"file", "column", "root", "classes", "values", "parts"}
 
 -- How many classes a mask has, and their names.
 local function read_classes(op, classes, values)
@@ -44,6 +44,23 @@ local function read_database_mask(op, mask)
   return {file = "mask", classes = o.classes, values = o.values}
 end
 
+-- mask = {parts = {"skin", "nose", …}, root =, classes =}: a file for each part -> likewise
+local function read_parts(op, o)
+  check.value(op, {"parts of mask", "table"}, o.parts)
+  check.value(op, {"root of mask", "string"}, o.root)
+  for _, name in ipairs(o.parts) do check.value(op, {"a part of mask", "string"}, name) end
+  if op ~= "data.folder" then check.fail(op, "parts of mask are those of a folder: data.folder reads them") end
+  if o.file or o.values then
+    check.fail(op, ("parts and %s of mask exclude each other"):format(o.file and "file" or "values"))
+  end
+  local n, names = read_classes(op, o.classes)
+  if n and n ~= #o.parts + 1 or #o.parts < 1 or #o.parts > 254 then
+    check.fail(op, ("mask has %d parts and %s classes"):format(#o.parts, n or "no"),
+      "there is a class more than parts: the first one is where no part is; at most 255")
+  end
+  return {root = o.root, parts = o.parts, classes = #o.parts + 1}, names or #o.parts + 1
+end
+
 -- mask = "_mask.png" | {file =, column =, root =, classes =, values =} -> for the engine, names of classes
 local function read_mask(op, mask)
   local in_list = op == "data.list"
@@ -51,6 +68,7 @@ local function read_mask(op, mask)
   if type(mask) == "string" then mask = {[in_list and "column" or "file"] = mask} end
   check.value(op, {"mask", "string", "table"}, mask)
   local o = check.keys(op .. ": mask", mask, mask_keys)
+  if o.parts then return read_parts(op, o) end
   if not o.file == not o.column or o.column and not in_list then
     check.fail(op, in_list and "mask names a column, or a file: the ending of the masks beside the images"
       or 'mask names a file: the ending of the masks beside the images, such as "_mask.png"')

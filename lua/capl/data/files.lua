@@ -488,6 +488,9 @@ function files.new(make)
   --       itself; its levels or numbers of colours are the classes. mask = {file = "_mask.png", root = "masks",
   --       classes = {"sky", "road"}, values = {0, 255}}: masks lie below another folder; names of the classes, or how
   --       many there are; the level of each class. 255 stays 255, for pixels that do not count, unless it is in values.
+  --       mask = {parts = {"skin", "hair"}, root = "parts", classes = {"none", "skin", "hair"}}: below root each image
+  --       has files IMAGE_PART.png, white where the part is; later parts cover earlier ones, the first class is where
+  --       none is. They have one size, maybe another one than the image, and leading zeros of IMAGE do not count.
   --       points = "eyes", boxes = "boxes", numbers = {"pm25", "temp"}: keys of the file a.json beside a.png: a point
   --       is [x, y] or [x, y, visible], a box [left, top, right, bottom] or with its class, in px; one, or a list of
   --       them;
