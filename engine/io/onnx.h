@@ -1,4 +1,4 @@
-/* onnx.h -- saved models as ONNX files: opset 17, IR version 8, which ONNX Runtime reads from 1.14 on.
+/* onnx.h -- saved models as ONNX files: opset 17, IR version 8, which ONNX Runtime 1.16 reads.
 **
 ** The file takes images as levels, u8 (N,H,W,C) of any size, and prepares them as capl does; numbers and series are in
 ** their units. Its outputs are what the network returns, under the names of the fields. Kinds, vocabularies and the

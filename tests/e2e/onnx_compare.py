@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_file import load_tensors
 
-TYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "I32": "<i4", "I64": "<i8", "BOOL": "?"}
+TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "U8": "u1", "I32": "<i4", "I64": "<i8", "BOOL": "?"}
 # What is not the same by nature, said in docs/deploy.md or an accident of what lies beyond a type.
 OTHER = ("NaN", "to bf16", "bf16 ties", "f64 is rounded", "f16 ties", "cast 176: to integers", "far away and nowhere")
 
@@ -35,8 +35,9 @@ def difference(is_now, was):
     finite = np.isfinite(was)
     if not np.array_equal(is_now[~finite], was[~finite], equal_nan=True):
         return "other infinities"
-    size = np.sqrt((was[finite] ** 2).mean()) if finite.any() else 0
-    error = (np.abs(is_now - was)[finite] / (np.abs(was[finite]) + size + 1e-30)).max() if finite.any() else 0
+    is_now, was = is_now[finite], was[finite]
+    size = np.sqrt((was ** 2).mean()) if was.size else 0
+    error = (np.abs(is_now - was) / (np.abs(was) + size + 1e-30)).max() if was.size else 0
     return "" if error <= 3e-5 else f"it differs by {error:.3g}"
 
 

@@ -3,24 +3,55 @@
 */
 #include "io/onnx/write.h"
 
-static const char *pool(onnx_build *b, const onnx_call *c, const char *type)
+/* Padding before and behind each side, as `pads` has it. */
+typedef struct {
+  int64_t v[4];
+} padding;
+
+/* With ceil_mode what the last window needs behind x: ONNX Runtime 1.16 has other rules for that mode, so it is left
+** off. added: px that x has got on each end already. */
+static padding pads_of(onnx_build *b, const onnx_call *c, const int64_t *added)
 {
-  const int64_t *kernel = c->attr[POOL_KERNEL].v, *stride = c->attr[POOL_STRIDE].v, *p = c->attr[POOL_PADDING].v;
+  padding p;
+  for (int d = 0; d < 2; d++) {
+    int64_t in = c->in[0]->size[2 + d], out = c->out[0].size[2 + d], kernel = c->attr[POOL_KERNEL].v[d];
+    int64_t stride = c->attr[POOL_STRIDE].v[d] ? c->attr[POOL_STRIDE].v[d] : kernel;
+    p.v[d] = p.v[2 + d] = c->attr[POOL_PADDING].v[d] - added[d];
+    if (!c->attr[POOL_CEIL_MODE].i) continue;
+    if (in < 0) onnx_fail(b, c, "it has ceil_mode on a side that follows the width");
+    int64_t behind = (out - 1) * stride + kernel - (in + 2 * added[d]) - p.v[d];
+    p.v[2 + d] = behind > 0 ? behind : 0;
+  }
+  return p;
+}
+
+static const char *pool(onnx_build *b, const onnx_call *c, const char *type, const char *x, const int64_t *added)
+{
+  const int64_t *kernel = c->attr[POOL_KERNEL].v, *stride = c->attr[POOL_STRIDE].v;
   for (int k = 0; k < 3; k++) onnx_need_fixed(b, c, (const int[]){POOL_KERNEL, POOL_STRIDE, POOL_PADDING}[k]);
-  const char *y = ONNX(b, type, onnx_in(c, 0));
+  padding pads = pads_of(b, c, added);
+  const char *y = ONNX(b, type, x);
   onnx_ints(b, "kernel_shape", 2, kernel);
   ONNX_INTS(b, "strides", stride[0] ? stride[0] : kernel[0], stride[1] ? stride[1] : kernel[1]);
-  ONNX_INTS(b, "pads", p[0], p[1], p[0], p[1]);
-  onnx_int(b, "ceil_mode", c->attr[POOL_CEIL_MODE].i);
+  onnx_ints(b, "pads", 4, pads.v);
   return y;
 }
 
-static void write_max_pool2d(onnx_build *b, const onnx_call *c) { c->out[0].name = pool(b, c, "MaxPool"); }
+static const int64_t none[2] = {0, 0};
 
+static void write_max_pool2d(onnx_build *b, const onnx_call *c)
+{
+  c->out[0].name = pool(b, c, "MaxPool", onnx_in(c, 0), none);
+}
+
+/* Padding that counts is zeros in x; what ceil_mode adds behind it never counts. */
 static void write_avg_pool2d(onnx_build *b, const onnx_call *c)
 {
-  c->out[0].name = pool(b, c, "AveragePool");
-  onnx_int(b, "count_include_pad", c->attr[AVG_POOL_COUNT_PAD].i);
+  const int64_t *p = c->attr[POOL_PADDING].v;
+  const char *x = onnx_in(c, 0);
+  bool counts = c->attr[AVG_POOL_COUNT_PAD].i && (p[0] || p[1]);
+  if (counts) x = ONNX(b, "Pad", x, ONNX_LIST(b, 0, 0, p[0], p[1], 0, 0, p[0], p[1]));
+  c->out[0].name = pool(b, c, "AveragePool", x, counts ? p : none);
 }
 
 /* ---- adaptive ---------------------------------------------------------------------------------- */

@@ -36,7 +36,9 @@ static void write_amax(onnx_build *b, const onnx_call *c) { reduce(b, c, "Reduce
 
 static void write_argmax(onnx_build *b, const onnx_call *c)
 {
-  const char *y = ONNX(b, "ArgMax", numbers(b, c, onnx_in(c, 0)));
+  const char *x = numbers(b, c, onnx_in(c, 0));
+  if (c->in[0]->dtype == CAPL_I64) x = onnx_cast(b, x, ONNX_F64); /* ONNX Runtime 1.16 has none of i64 */
+  const char *y = ONNX(b, "ArgMax", x);
   onnx_int(b, "axis", c->attr[AT(argmax, dim)].i);
   onnx_int(b, "keepdims", c->attr[AT(argmax, keepdim)].i);
   c->out[0].name = onnx_cast(b, y, onnx_out_type(c));
