@@ -14,7 +14,7 @@ N = 48
 
 RECIPE = """--- capl: 1
 --- needs: read=set
-local p = capl.params {steps = 60}
+local p = capl.params {steps = STEPS}
 local some, rest = data.split(data.folder("set", {SOURCE, width = 24, height = 8}), {val = 0.25})
 local function loader(source, role) return data.loader{source = source, role = role, batch = 16, workers = 0, normalize = "unit"} end
 local model = nn.Sequential{nn.Flatten(), nn.Linear(192, OUTPUTS)SHAPE}
@@ -39,13 +39,14 @@ def images():
         with open(f"set/{i:02}.txt", "w", encoding="utf-8") as file:
             file.write("\n".join(there) + "\n")
         with open(f"set/{i:02}.json", "w", encoding="utf-8") as file:
-            json.dump({"label": there, "series": [[x, 2 * x + 1] for x in (float(name in there) for name in NAMES)]}, file)
+            json.dump({"label": there, "series": [[x, 2 * x + 1] for x in (float(name in there) for name in NAMES)],
+                       "boxes": [[8 * k + 2, 2, 8 * k + 6, 6, k] for k, name in enumerate(NAMES) if name in there]}, file)
 
 
 def trained(name, **words):
     """Trains, saves and verifies a model -> its folder and evaluation.json."""
     text = RECIPE
-    for key, value in {"SHAPE": "", "METER": "", "DESCRIPTION": "", **words}.items():
+    for key, value in {"STEPS": "60", "SHAPE": "", "METER": "", "DESCRIPTION": "", **words}.items():
         text = text.replace(key, value)
     with open(name + ".lua", "w", encoding="utf-8") as file:
         file.write(text)
@@ -121,8 +122,21 @@ def series():
     refused(["eval", model, "--data=set", "--numbers=one"], 'set/00.json: has no key "one"')
 
 
+def boxes():
+    model, e, out = trained("boxes", SOURCE='boxes = "boxes"', OUTPUTS="21", STEPS="200", SHAPE=", nn.Unflatten(2, {3, 7})",
+                            DESCRIPTION='capl.model(model, {output = "boxes", names = {"left", "middle", "right"}})', METER='meter = "detection",', LOSS="""
+    nn.bce_with_logits(output:narrow(3, 5, 3), batch.boxes:narrow(3, 5, 1):eq(capl.tensor{0, 1, 2}):to("f32"):sum(2):unsqueeze(2) *
+      capl.eye(3):unsqueeze(1)) + nn.smooth_l1(output:narrow(3, 1, 4), capl.tensor{{2, 2, 6, 6}, {10, 2, 14, 6}, {18, 2, 22, 6}}:unsqueeze(1)
+      :expand(output:size(1), 3, 4))""")
+    check(e["kind"] == "detection" and e["main"] == "map_50" and [c["name"] for c in e["classes"]] == NAMES, "boxes by class", str(e)[:400])
+    r = evaluated(model, "set")
+    check(r["n"] == N and r["map_50"] > 0.5 and r["iou"] > 0.5 and "missed" in r["worst"][0], "boxes are found", str(r)[:400])
+    refused(["eval", model, "--data=set", "--boxes=nose"], 'set/00.json: has no key "nose"')
+
+
 def main():
     images()
+    boxes()
     classes()
     series()
 

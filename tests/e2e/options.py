@@ -181,12 +181,12 @@ def with_aliases(records):
 
 def choices_of(record):
     """Options whose text shows words to choose from: reduction = "mean"|"sum"|"none"."""
-    chosen = [o["name"] for o in record["options"] or [] if re.match(r'\w+ = "[^"]*"[^"|]*\|\s*"', o.get("text") or "")]
+    chosen = [o["name"] for o in record.get("options") or [] if re.match(r'\w+ = "[^"]*"[^"|]*\|\s*"', o.get("text") or "")]
     return chosen + [key for key in ("dtype", "device") if key in keys_of(record) and key not in chosen]
 
 
 def keys_of(record):
-    keys = [o["name"] for o in record["options"] or []]
+    keys = [o["name"] for o in record.get("options") or []]
     for group in re.findall(r"\{([^{}]*)\}", record["signature"]):
         keys += re.findall(r"(?:^|, )([a-z_]\w+)(?= =|,|$)", group)
     return list(dict.fromkeys(keys))

@@ -88,8 +88,10 @@ def rest():
     check(status == 0 and len(one["wave"]["series"]) == 3 and one["picture"]["image"] == {"width": 320, "height": 160}
           and all(b["class"] in ("gap", "piece") for b in one["boxes"]["boxes"]), "predict", out + err)
     check(os.path.isfile("rest/00_picture.png") and os.path.isfile("drawn/00.png"), "pictures", str(os.listdir("rest")))
-    status, out, err = capl("eval", "runs/rest/best.capl", "--data=sliders/labels.jsonl", "--output=boxes")
-    check(status == 1 and "capl eval does not read boxes" in err, "eval says what it does not read", out + err)
+    status, out, err = capl("eval", "runs/rest/best.capl", "--data=sliders/labels.jsonl", "--output=picture")
+    check(status == 1 and "capl eval does not read image" in err, "eval says what it does not read", out + err)
+    status, out, err = capl("eval", "runs/rest/best.capl", "--data=sliders/labels.jsonl", "--output=boxes", "--json", "--out=found")
+    check(status == 0 and json.loads(out)["n"] == 12 and os.path.isfile("found/samples.png"), "eval of boxes", out + err)
 
 
 def points():

@@ -1,14 +1,17 @@
 -- boxes.lua: things in an image: the rectangle around each, its class and how sure the model is of it.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local named = require "fields.named"
 local symbols = require "fields.symbols"
 
-local boxes = {name = "boxes"}
+local boxes = {name = "boxes", meter = "detection", metric = "map_50", is_share = true, field = "boxes"}
 
 boxes.options = {{"names", "table"}, {"threshold", "number"}, {"overlap", "number"}}
 
 local MOST = 4096
 local ROW = 6 -- left, top, right, bottom, class, confidence
+local FAR = 1e4 -- a logit that is no class
 
 function boxes.check(op, given)
   named.check(op, given, "boxes", "classes of its boxes", MOST)
@@ -42,6 +45,34 @@ function boxes.json(out, _, d)
     list[#list + 1] = {class = d.boxes[class + 1], box = box, confidence = confidence}
   end)
   return {boxes = list}
+end
+
+--- How capl eval reads the truth: columns of a table, or boxes of JSON.
+function boxes.truth(_, o) return {boxes = o.boxes or "boxes"} end
+
+function boxes.measures(given)
+  return {names = given.names, threshold = given.threshold, overlap = given.overlap}
+end
+
+function boxes.counted(d) return {names = d.boxes, threshold = d.threshold, overlap = d.overlap} end
+
+--- What a DetectionMeter takes, (N,B,4+K), of the outputs of several images: a logit of the class of each box. Rows
+-- that are no box of the image have none that counts.
+function boxes.measured(outs, d)
+  local K, most, rows = #d.boxes, 1, {}
+  for _, out in ipairs(outs) do most = math.max(most, #out.values / ROW) end
+  for i, out in ipairs(outs) do
+    rows[i] = {}
+    each(out, function(box, class, confidence)
+      for k = 1, K do box[4 + k] = k == class + 1 and math.log(confidence / (1 - confidence)) or -FAR end
+      table.insert(rows[i], box)
+    end)
+    for b = #rows[i] + 1, most do
+      rows[i][b] = {0, 0, 0, 0}
+      for k = 1, K do rows[i][b][4 + k] = -FAR end
+    end
+  end
+  return core.tensor(rows)
 end
 
 function boxes.draw(overlay, picture, out, d)

@@ -23,6 +23,7 @@ local spec = decoding.add_to {
     doc = "masks: ending of the files beside the images (_mask.png), or the column of a list"},
   {name = "points", type = "text", value = "KEYS",
     doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON (NAME_x NAME_y of each)"},
+  {name = "boxes", type = "text", value = "KEYS", doc = "boxes: columns \"left top right bottom class\", or a key of JSON (boxes)"},
   {name = "numbers", type = "text", value = "KEYS", doc = "numbers: columns or keys of JSON (their names)"},
   {name = "output", type = "text", value = "NAME", doc = "models with several outputs: the one to evaluate"},
   {name = "errors", type = "text", value = "FILE",
@@ -125,7 +126,8 @@ local BATCH = 16
 -- Options of data.open for the truth of a kind that is measured by a field of the samples.
 local function fields_of(o, d)
   local opts = d.kind.truth(d, {mask = o.mask, points = data_fields.list(o.points),
-    numbers = data_fields.list(o.numbers), columns = o.data:find("%.[ct]sv$") ~= nil})
+    boxes = data_fields.list(o.boxes), numbers = data_fields.list(o.numbers),
+    columns = o.data:find("%.[ct]sv$") ~= nil})
   return opts
 end
 

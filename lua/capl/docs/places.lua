@@ -63,6 +63,8 @@ places.objects = {
   about = "what train.ClassificationMeter gives, and train.evaluate for classes"},
   {name = "multilabel_meter", modules = {"meter.multilabel"}, class = "Multilabel",
   about = "what train.MultilabelMeter gives, and train.evaluate for several classes of a sample"},
+  {name = "detection_meter", modules = {"meter.detection"}, class = "Detection",
+  about = "what train.DetectionMeter gives"},
   {name = "text_meter", modules = {"meter.text"}, class = "Text",
   about = "what train.TextMeter gives, and train.evaluate for texts"},
   {name = "segmentation_meter", modules = {"meter.segmentation"}, class = "Segmentation",

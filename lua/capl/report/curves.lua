@@ -82,7 +82,7 @@ local shares = {
   f = true, f1 = true, blanks = true,
 }
 
-local share_patterns = {"^f_", "^f1_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
+local share_patterns = {"^f_", "^f1_", "^map_", "^images_%d", "s?mape$", "^hit", "_hit_%d", "iou$", "_rate$"}
 
 --- Whether a metric of this name is a share of 1, shown in percent.
 function curves.is_share(name)
@@ -99,6 +99,7 @@ local names = {
   merged = "with look-alikes merged", miou = "mean IoU", cer = "character error rate", edit_distance = "edits per text",
   f = "F", f_batch = "F, mean of batches", accuracy = "read right",
   map = "mean average precision", f1 = "F1", f1_micro = "F1 of all classes together", exact_match = "exact match",
+  map_50 = "mAP at IoU 0.5",
   top5 = "among the first five", balanced_accuracy = "mean recall of the classes",
   blanks = "time steps read as blank", r2 = "R²", mae = "MAE", rmse = "RMSE", smape = "sMAPE",
 }

@@ -39,7 +39,7 @@ local function title_line(meter)
   return meter.caption and line or (line:gsub(" %[[^%]]*%]", ""))
 end
 
-local shares = {exact = true, miou = true, accuracy = true, map = true}
+local shares = {exact = true, miou = true, accuracy = true, map = true, map_50 = true}
 
 --- A few words for the line that is redrawn: "val 96.1 %".
 function evaluation.note(meter)

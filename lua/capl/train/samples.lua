@@ -126,6 +126,32 @@ local function points_sheet(meter, title)
     meter:samples(), WORST, BEST, function(e) return {point_view(meter, e)} end)
 end
 
+-- ---- boxes ----
+
+local function boxes_of(list)
+  local rows = {}
+  for i, box in ipairs(list) do rows[i] = {box[1], box[2], box[3], box[4], box[5]} end
+  return rows[1] and core.tensor(rows) or nil
+end
+
+-- The image with the boxes that were read, and with those that were meant.
+local function box_views(meter, e)
+  local image = samples.image_of(meter, e.id)
+  if not image then return {} end
+  return {
+    {image = image, boxes = boxes_of(e.read), caption = ("read: %d missed, %d too many"):format(e.missed, e.extra)},
+    {image = image, boxes = boxes_of(e.truth), caption = "meant"},
+  }
+end
+
+local function boxes_sheet(meter, title)
+  local legend = {}
+  for class, name in ipairs(first(meter.names, KEYS)) do legend[class] = {name = name, class = class - 1} end
+  return gallery({title = title, columns = 4, together = 2, legend = legend}, meter:samples(), WORST, BEST, function(e)
+    return box_views(meter, e)
+  end)
+end
+
 -- ---- masks ----
 
 -- A few samples are read once more, as the meter keeps no masks -> by their numbers {read, truth = (H,W) u8, iou}.
@@ -271,7 +297,8 @@ end
 
 -- ---- all kinds ----
 
-local sheets = {localization = points_sheet, segmentation = masks_sheet, regression = numbers_sheet}
+local sheets = {localization = points_sheet, detection = boxes_sheet, segmentation = masks_sheet,
+  regression = numbers_sheet}
 
 --- Writes samples.png; nothing where no sample has a picture.
 -- in   meter of an evaluation; path; title
@@ -292,6 +319,7 @@ end
 -- The picture of an entry, with what was read where that can be drawn.
 local views = {
   localization = point_view, regression = number_view,
+  detection = function(meter, e) return box_views(meter, e)[1] end,
   segmentation = function(meter, e, masks) return mask_views(meter, e, masks[e.id])[3] end,
 }
 
