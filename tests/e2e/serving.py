@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import atexit
 import base64
 import http.client
 import json
@@ -122,6 +123,7 @@ class Server:
     def __init__(self, model, *options, env=None):
         self.process = subprocess.Popen([CAPL, "serve", model, "--port=0", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True, env={**os.environ, "OMP_NUM_THREADS": "1", **(env or {})})
+        atexit.register(self.process.kill)  # of a test that fails
         self.first = self.process.stdout.readline() + self.process.stdout.readline()
         found = re.search(r"at http://[^ ]*:(\d+)/\n", self.first)
         if not found:

@@ -36,7 +36,7 @@ said=$(LD_LIBRARY_PATH='' "$moved/predict" 2>&1) || true
 [[ $said == usage:* ]] || fail "docs/model-file.md, the program in C: $said"
 [[ $(pkg-config --modversion capl) == $(sed -n 's/^project(capl VERSION \([0-9.]*\).*/\1/p' "$CAPL_SOURCE_DIR/CMakeLists.txt") ]]
 
-for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/libcapl_synth.so lib/lua/5.1/capl.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \
+for file in bin/capl lib/capl/libcapl_cpu.so lib/capl/libcapl_report.so lib/capl/libcapl_proto.so lib/capl/libcapl_serve.so lib/libcapl_synth.so lib/lua/5.1/capl.so lib/capl/capl-lmdb include/capl/ops.def share/capl/recipes/captcha.lua share/doc/capl/LICENSE share/man/man1/capl.1.gz \
   share/bash-completion/completions/capl share/zsh/site-functions/_capl; do
   [[ $file == share/[mbz]* && ! -e $build/shell ]] && continue # which a build with sanitizers leaves out
   [[ -e $moved/capl/$file ]] || fail "not installed: $file"

@@ -103,11 +103,10 @@ local function listen(model, path, o)
 end
 
 -- "Landlock 7 and seccomp", or what is missing.
-local function sandbox_of(job)
-  if job.trusted then return "none (--trust)" end
+local function sandbox_of()
   local w = core.sys.walls()
-  local both = w.files and w.files > 0 and w.calls
-  if both then return ("Landlock %d and seccomp"):format(w.files) end
+  if not w.raised then return "none (--trust)" end
+  if w.files > 0 and w.calls then return ("Landlock %d and seccomp"):format(w.files) end
   return ("%s; %s"):format(w.calls and "seccomp alone" or w.files > 0 and "Landlock alone" or "none", w.why)
 end
 
@@ -133,7 +132,7 @@ local function main(job)
   core.sys.hold(HOLD)
   core.sys.confine()
   server:start()
-  core.sys.out(("serving %s at %s\nsandbox: %s\n"):format(path, url_of(o.host, server:port()), sandbox_of(job)))
+  core.sys.out(("serving %s at %s\nsandbox: %s\n"):format(path, url_of(o.host, server:port()), sandbox_of()))
   local done = serve(server, model, o)
   local left = server:left()
   server:free()
