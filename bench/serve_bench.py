@@ -2,7 +2,8 @@
 """Requests per second of `capl serve`, and of ddddocr's service with the same network as an ONNX file.
 
 usage: serve_bench.py capl CAPL MODEL IMAGES [REQUESTS] [CLIENTS]      MODEL: a folder NAME.capl
-       serve_bench.py ddddocr CAPL MODEL IMAGES [REQUESTS] [CLIENTS]   capl export --format=ddddocr, then python -m ddddocr api
+       serve_bench.py ddddocr CAPL MODEL IMAGES [REQUESTS] [CLIENTS]   capl export --format=ddddocr, then ddddocr.api.run_server
+(In ddddocr 1.6.1 the service of `python -m ddddocr api` answers 500 to every image: it calls classification with an option that is gone.)
 Both get the same images as base64 in JSON, from CLIENTS (8) clients that each wait for an answer before the next request, over
 connections that stay open. Prints one line of JSON: step_ms of a request (1000 / requests per second), median and 99th percentile of
 the wait, memory of the server at its peak, how many texts fit the names of the images. Status 3 says what is not installed.
@@ -41,22 +42,23 @@ def start_capl(capl, model, _):
 
 
 def start_ddddocr(capl, model, folder):
-    for name in ("ddddocr", "fastapi", "uvicorn"):
+    for name in ("ddddocr", "fastapi", "uvicorn", "python_multipart"):
         if not importlib.util.find_spec(name):
-            missing(f"{name} is not installed for {sys.executable}: pip install ddddocr fastapi uvicorn")
+            missing(f"{name} is not installed for {sys.executable}: pip install ddddocr fastapi uvicorn python-multipart")
     done = subprocess.run([capl, "export", model, "--format=ddddocr", f"--out={folder}"], capture_output=True, text=True, check=False)
     if not os.path.exists(folder + "/charsets.json"):
         sys.exit("capl export: " + (done.stdout + done.stderr).strip().split("\n")[0])
     port = free_port()
-    words = [sys.executable, "-m", "ddddocr", "api", "--host=127.0.0.1", f"--port={port}", "--show-ad=false",
-             f"--import-onnx-path={folder}/model.onnx", f"--charsets-path={folder}/charsets.json"]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), port, "/ocr"
+    code = f"import ddddocr.api; ddddocr.api.run_server('127.0.0.1', {port}, log_level='error')"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    files = json.dumps({"import_onnx_path": folder + "/model.onnx", "charsets_path": folder + "/charsets.json"})
+    wait_until_ready(process, port, "/initialize", files, lambda answer: answer.get("success"))
+    return process, port, "/ocr"
 
 
 def text_of(answer):
-    """{"text": …} of capl, {"data": {"text": …}} of ddddocr"""
-    found = answer if "text" in answer else answer.get("data") or {}
-    return found.get("text")
+    """{"text": …} of capl, {"data": {"text": …}} of ddddocr; None: neither"""
+    return answer["text"] if "text" in answer else (answer.get("data") or {}).get("text")
 
 
 # ---- measuring -------------------------------------------------------------------------------------------------------
@@ -65,20 +67,20 @@ def ask(connection, path, body):
     connection.request("POST", path, body, {"Content-Type": "application/json"})
     answer = connection.getresponse()
     text = answer.read()
-    return text_of(json.loads(text)) if answer.status == 200 else None
+    return json.loads(text) if answer.status == 200 else {}
 
 
-def wait_until_ready(process, port, path, body):
+def wait_until_ready(process, port, path, body, ready):
     for _ in range(600):
         try:
-            if ask(http.client.HTTPConnection("127.0.0.1", port, timeout=30), path, body) is not None:
+            if ready(ask(http.client.HTTPConnection("127.0.0.1", port, timeout=30), path, body)):
                 return
         except (OSError, ValueError):
             pass
         if process.poll() is not None:
             sys.exit(f"the service ended with status {process.returncode}")
         time.sleep(0.1)
-    sys.exit("the service gives no text within a minute")
+    sys.exit(f"{path} of the service does not answer within a minute")
 
 
 def peak_bytes(pid):
@@ -100,7 +102,7 @@ def measure(port, path, bodies, requests, clients):
         for i in range(k, requests, clients):
             body, label = bodies[i % len(bodies)]
             since = time.perf_counter()
-            text = ask(connection, path, body)
+            text = text_of(ask(connection, path, body))
             mine.append(time.perf_counter() - since)
             fits += text == label
         with lock:
@@ -127,7 +129,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         process, port, path = {"capl": start_capl, "ddddocr": start_ddddocr}[kind](capl, model, folder)
         try:
-            wait_until_ready(process, port, path, bodies[0][0])
+            wait_until_ready(process, port, path, bodies[0][0], lambda answer: text_of(answer) is not None)
             measure(port, path, bodies, min(requests, 100), clients)
             seconds, waits, right = measure(port, path, bodies, requests, clients)
             peak = peak_bytes(process.pid)
