@@ -14,8 +14,12 @@
 local p = capl.params {
   epochs = 15, -- epochs of `samples` images
   samples = 50048, -- images per epoch, new ones every time
+  images = 0, -- instead: so many images, the same in every epoch
+  augment = "none", -- preset of the augmentation of training images
   batch = 64, -- images per step
-  lr = 6e-4, -- highest learning rate
+  optimizer = capl.choice {"adamw", "muon"}, -- muon: for the convolutions; the others have AdamW
+  lr = 6e-4, -- highest learning rate of AdamW
+  muon_lr = 0.02, -- highest learning rate of Muon
   warmup = 1, -- warm-up epochs; at most a fifth of all
   weight_decay = 1e-4,
   dropout = 0.5, -- after the large linear layer
@@ -28,6 +32,9 @@ local p = capl.params {
   presets = {
     quick = {epochs = 3},
     full = {epochs = 150, warmup = 5},
+    fixed = { -- as many images as its authors had
+      images = 50030, test = 19003, epochs = 4, warmup = 0.1, optimizer = "muon", lr = 2e-3, augment = "captcha",
+    },
   },
 }
 capl.manual_seed(p.seed)
@@ -43,8 +50,9 @@ local function captchas(count, fixed, seed)
 end
 
 local train = data.loader {
-  source = captchas(p.samples, false, p.seed), role = "train", batch = p.batch, workers = p.workers, drop_last = true,
-  normalize = "unit",
+  source = p.images > 0 and captchas(p.images, true, p.seed + 1) or captchas(p.samples, false, p.seed), role = "train",
+  batch = p.batch, workers = p.workers, drop_last = true, normalize = "unit",
+  augment = p.augment ~= "none" and augment.preset(p.augment) or nil,
 }
 local function held_out(role, count, seed)
   return data.loader {
@@ -91,13 +99,27 @@ capl.model(model, {output = "text", charset = charset, length = LENGTH})
 -- ---- optimizer ----
 
 local steps_per_epoch = train:batches()
-local opt = optim.AdamW(model:parameters(), {
-  lr = optim.schedule.warmup_cosine {
-    lr = p.lr, warmup = math.min(p.warmup, p.epochs / 5) * steps_per_epoch, total = p.epochs * steps_per_epoch,
+local function rate(lr)
+  return optim.schedule.warmup_cosine {
+    lr = lr, warmup = math.min(p.warmup, p.epochs / 5) * steps_per_epoch, total = p.epochs * steps_per_epoch,
     eta_min = 1e-6,
-  },
-  weight_decay = p.weight_decay,
-})
+  }
+end
+
+local function optimizer()
+  if p.optimizer == "adamw" then
+    return optim.AdamW(model:parameters(), {lr = rate(p.lr), weight_decay = p.weight_decay})
+  end
+  local convolutions, others = {}, {}
+  for _, parameter in ipairs(model:parameters()) do
+    table.insert(#parameter.shape == 4 and convolutions or others, parameter)
+  end
+  return optim.join {
+    optim.Muon(convolutions, {lr = rate(p.muon_lr), momentum = 0.9, weight_decay = 0.1}),
+    optim.AdamW(others, {lr = rate(p.lr), weight_decay = p.weight_decay}),
+  }
+end
+local opt = optimizer()
 
 -- ---- evaluation ----
 
