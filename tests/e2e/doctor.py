@@ -214,13 +214,13 @@ def runs():
 
 def readings():
     """Runs that read texts: one that says the same always, one that says nothing, one that knows its images by heart."""
-    def run(name, counts, exact, loss, augment, of="cross_entropy"):
+    def run(name, counts, exact, loss, augment, of="cross_entropy", kind=("text", "exact")):
         os.makedirs(name)
         rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
-        rows += [{"step": k, "val_loss": 1, "val_exact": exact} for k in (20, 40)]
+        rows += [{"step": k, "val_loss": 1, "val_" + kind[1]: exact} for k in (20, 40)]
         for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4}}}),
                            ("result.json", {"initial_loss": [{"loss": of}]}),
-                           ("evaluation.json", {"kind": "text", "exact": exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
+                           ("evaluation.json", {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
             with open(f"{name}/{file}", "w", encoding="utf-8") as out:
                 json.dump(told, out)
         with open(f"{name}/metrics.jsonl", "w", encoding="utf-8") as out:
@@ -234,6 +234,10 @@ def readings():
     has(found, "small set", "warning", "300 training images are overfitted", "it is 60 %", "augment = true; recipes/finetune.lua", "--grid fraction=0.1,0.3,1")
     found = run("sigmoids", [[50, 10, 0], [10, 50, 0], [0, 0, 0]], 0.1, 0.1, True, "multilabel_soft_margin")
     check("small set" not in found, "a mean over 144 sigmoids is not how likely a text is", str(found))
+    found = run("classes", [[10, 90, 0], [5, 15, 0], [0, 0, 0]], 0.2, 0.01, False, kind=("classification", "accuracy"))
+    has(found, "readings", "error", "collapsed to one class: 'b' is 88 % of what was read and 17 % of what was meant")
+    has(found, "small set", "warning", "300 training images are overfitted", "it is 20 %", "augment = true; more images")
+    check("small set" not in run("pixels", [[60, 0, 0], [0, 60, 0], [0, 0, 0]], 0.2, 0.01, True, kind=("segmentation", "accuracy")), "pixels are no whole images")
     found = look("heart")[0]
     check("readings" not in found and "loss" not in found, "jumps of a loss that is next to nothing are none", str(found))
 

@@ -2,7 +2,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local symbols = require "fields.symbols"
 
-local class = {name = "class", meter = "classification", metric = "accuracy", is_share = true, answers = "classes"}
+local class = {name = "class", meter = "classification", metric = "accuracy", is_share = true, answers = "classes",
+  confused = {"class", "images"}}
 
 class.options = {}
 
@@ -42,6 +43,8 @@ function class.source(d, o) return {label = o.label or "folder", classes = d.cla
 function class.expects(d)
   return ("the model knows %d classes: %s"):format(#d.classes, symbols.shown(d.classes, ", "))
 end
+
+function class.whole() return "accuracy", 1 end
 
 function class.counted(d) return {classes = d.classes} end
 

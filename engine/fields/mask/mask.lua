@@ -5,7 +5,8 @@ local core = ...
 local named = require "fields.named"
 local symbols = require "fields.symbols"
 
-local mask = {name = "mask", meter = "segmentation", metric = "miou", is_share = true, field = "mask"}
+local mask = {name = "mask", meter = "segmentation", metric = "miou", is_share = true, field = "mask",
+  confused = {"class", "pixels"}}
 
 mask.options = {{"names", "table"}}
 

@@ -3,7 +3,9 @@
 local check = require "check"
 local symbols = require "fields.symbols"
 
-local text = {name = "text", meter = "text", metric = "exact", is_share = true, answers = "texts"}
+local text = {name = "text", meter = "text", metric = "exact", is_share = true, answers = "texts",
+  confused = {"character", "characters"},
+  pretrains = "recipes/finetune.lua, which pretrains on generated captchas"}
 
 local LONGEST = 32 -- characters of a label
 
@@ -74,6 +76,8 @@ function text.expects(d)
   return ("the model reads %s of %s"):format(d.decoding == "ctc" and "texts" or d.length .. " characters",
     symbols.shown(symbols.list(d.charset)))
 end
+
+function text.whole(set) return "exact", set.length end
 
 function text.counted(d) return {charset = d.charset} end
 

@@ -18,6 +18,11 @@
 --   metric         its main metric; is_share: it is a share of the samples
 --   counted(d)     options of its meter
 --   measures(given)  options of its meter while training, of what capl.model was given; may be missing
+--   confused       what its meter's confusion counts, one and several: {"character", "characters"}; missing: there is
+--                  none
+--   whole(set)     of labels: the metric that is the share of whole samples read right, and how many losses make one of
+--                  them; set: facts of the data; missing: the loss does not say it
+--   pretrains      a recipe that trains on generated data first, for advice; may be missing
 -- by labels that are texts:
 --   labels(x)      whether the labels of a loader or source are of this kind
 --   default(x)     what capl.model takes of a loader where the recipe gives nothing
