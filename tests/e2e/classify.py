@@ -49,7 +49,7 @@ def is_used():
     row = out.rstrip("\n").split("\t")
     check(status == 0 and len(row) == 11 and set(row[1::2]) <= set("☀☂★☎♞✈"), "predict --top=5", out + err)
     status, out, err = capl("eval", "runs/classify/best.capl", "--data=set", "--json")
-    check(status == 0 and json.loads(out)["n"] == 240, "eval", out + err)
+    check(status == 0 and json.loads(out)["n"] == 180, "eval", out + err)
 
 
 def takes_weights():
@@ -89,7 +89,7 @@ def starter():
     status, out, err = capl("check", "mine.lua")
     check(status == 0, "check of the starter", out + err)
     with open("mine.lua", encoding="utf-8") as file:
-        text = file.read().replace('max_time = "5m"', 'max_time = "10s"').replace("size = 64", "size = 32")
+        text = file.read().replace("max_time = p.max_time,", "max_time = p.max_time, epochs = 16,").replace("size = 64", "size = 32")
     with open("claims.lua", "w", encoding="utf-8") as file:
         file.write(text.replace("capl.manual_seed", "capl.expect {at_least = {accuracy = 0.5}}\ncapl.manual_seed"))
     status, out, err = capl("test", "claims.lua")
@@ -106,7 +106,7 @@ def starter():
 
 
 def main():
-    draw("set", "☀☂★☎♞✈", 240)
+    draw("set", "☀☂★☎♞✈", 180)
     draw("other", "☃♔♥⚓✂", 100)
     trains()
     is_used()

@@ -7,7 +7,7 @@ import subprocess
 
 from program import CAPL, capl, check, in_empty_folder
 
-N, SIZE, MB = 56, 512, 1e6
+N, SIZE, MB = 32, 512, 1e6
 DECODED = N * SIZE * SIZE * 4 / MB  # pixels and masks of all, MB
 
 # Weighted sums of two epochs of a set, and how the loader reads it.
@@ -46,7 +46,7 @@ def main():
         check(status == 0, " ".join(words), out + err)
     held, how, much = read("faces", "64GB")
     check(len(held) == 2 and held[0] != held[1] and "cached in memory" in how, "a large machine holds the set", str((held, how)))
-    sums, how, little = read("faces", "64MB")
+    sums, how, little = read("faces", "40MB")
     check(sums == held, "a small machine reads the same batches", str((sums, held)))
     check("not cached: its" in how and "are more than half of the" in how, "it says that it holds none", how)
     check(little < much - 0.7 * DECODED, "it takes less memory", f"{little:.0f} MB, {much:.0f} MB with {DECODED:.0f} MB held")
