@@ -481,9 +481,11 @@ function files.new(make)
   --       that holds them; one that is wider than all is squeezed. Batches are of one width each. widths = "auto": at
   --       most 6, multiples of 8 px, chosen by the sizes of the files; {step = 16}: of 16.
   --       resize = false: files of another size are errors, true: they are stretched, as predict does; "letterbox":
-  --       they keep their proportions, as large as fits, in the middle and white around; {mode = "letterbox",
-  --       position = "center" | "top-left", fill = 255 | {255, 255, 255}}: the level around them, or one for each
-  --       channel. predict does the same; points and boxes move along, padding of masks is 255. channels = 1 | 3
+  --       they keep their proportions, as large as fits, in the middle and white around;
+  --       or a table of mode "letterbox", position "center" or "top-left", and fill, 255 or {255, 255, 255}: the level
+  --       around them, or one for each channel. predict does the same; points and boxes move along, padding of masks
+  --       is 255.
+  --       channels = 1 | 3
   --       mask = "_mask.png": a_mask.png is the mask of a.png or a.jpg, a gray or palette PNG of its size, and no image
   --       itself; its levels or numbers of colours are the classes. mask = {file = "_mask.png", root = "masks",
   --       classes = {"sky", "road"}, values = {0, 255}}: masks lie below another folder; names of the classes, or how

@@ -65,6 +65,7 @@ data.slider, data.faces, data.save_scenes = pictures.slider, pictures.faces, pic
 -- of these that change places in a mirror.
 data.slider_shapes, data.slider_confusions = core.data.slider_shapes, core.data.slider_confusions
 data.face_classes, data.face_swaps = core.data.face_classes, core.data.face_swaps
+--- Names of the styles that sliders and faces are drawn in; the first is the default.
 data.slider_styles, data.face_styles = core.data.slider_styles, core.data.face_styles
 
 --- Tensors in memory. See lua/capl/data/tensors.lua.
