@@ -35,8 +35,12 @@ def small(words):
         more = []
     if words[0] == "bench":
         more = [word.replace("--epochs=1", "--epochs=99") for word in more] + [word for word in BENCH.split() if "--ab" in words or not word.startswith("--rounds")]
-    if words[0] in ("preview", "lr"):
-        more = [word for word in more if key_of(word) != "--epochs"] + (["--steps=20"] if words[0] == "lr" else [])
+    if "--data" in given: # a recipe says what it never reads
+        more = [word for word in more if key_of(word) not in ("--count", "--val", "--test")]
+    if words[0] == "preview": # has an --epoch of its own
+        more = [word for word in more if key_of(word) != "--epochs"]
+    if words[0] == "lr":
+        more = [word.replace("--epochs=1", "--epochs=99") for word in more] + ["--steps=20"]
     return out + [word for word in more if key_of(word) not in given]
 
 
@@ -59,7 +63,9 @@ def main():
     for command in commands():
         words = small(command.split())
         status, out, err = capl(*words)
-        check(status == 0, "capl " + command, " ".join(words) + "\n" + out[-1500:] + err)
+        # The learning-rate finder says that it cannot tell where a tiny network hardly learns.
+        ran = status == 0 or words[0] == "lr" and "picture: lr.png" in out + err
+        check(ran, "capl " + command, " ".join(words) + "\n" + out[-1500:] + err)
 
 
 in_empty_folder(main)
