@@ -67,6 +67,8 @@ capl_status beside_join(const cJSON *list, const char *where, char several, char
       capl_error_hint("several = \";\" takes another character");
       return CAPL_EFORMAT;
     }
+    if (!capl_text_is_utf8(one->valuestring))
+      return CAPL_FAIL(CAPL_EFORMAT, "%s: a name of its label is not UTF-8", where);
     size += strlen(one->valuestring) + 1;
   }
   if (size > LABEL_BYTES_MAX)

@@ -70,7 +70,8 @@ def every_op():
 
 
 def model_of(name):
-    return max(glob.glob(f"runs/{name}*/best.capl"), key=os.path.getmtime)
+    found = glob.glob(f"runs/{name}/best.capl") + glob.glob(f"runs/{name}-[0-9]*/best.capl") # not those of captcha_cnn
+    return max(found, key=os.path.getmtime)
 
 
 def every_recipe():

@@ -63,6 +63,17 @@ def check_quietly(condition, what, seen):
         check(False, what, seen)
 
 
+def same(a, b):
+    """Equal but for the rounding of sums, whose order follows the size of a batch."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, float) and isinstance(b, float):
+        return abs(a - b) <= 1e-3 * max(abs(a), abs(b)) + (2e-4 if abs(b) > 1e-3 else 0)
+    return a == b
+
+
 def crowd(server, expected, threads=12, times=3):
     """Many clients at once: each gets the answer to its own image."""
     wrong, paths = [], list(expected)
@@ -72,7 +83,7 @@ def crowd(server, expected, threads=12, times=3):
         for i in range(times * len(paths)):
             path = paths[(i * 7 + k) % len(paths)]
             status, answer = server.post(*(form(read(path)) if i % 2 else (read(path), None)))
-            if status != 200 or answer != expected[path]:
+            if status != 200 or not same(answer, expected[path]):
                 wrong.append((path, status, answer))
     at_once([lambda k=k: client(k) for k in range(threads)])
     check(not wrong, f"{threads} clients at once", str(wrong[:3]))
