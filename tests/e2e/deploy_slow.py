@@ -23,6 +23,7 @@ INSTEAD = [
     (r"scripts/wheel --out=packages", f"CAPL_BUILD_DIR={BUILD} {ROOT}/scripts/wheel --plain --out=$PWD/packages | sed \"s|$PWD/||\""),
     (r"pip install", "pip install --no-index --no-deps -q"),
     (r"cmake --install build", f"cmake --install {BUILD}"),
+    (r"^capl ", CAPL + " "),
 ]
 SMALL = ["--samples=64", "--batch=16", "--val=20", "--test=60", "--files=8"]
 

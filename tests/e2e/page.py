@@ -106,8 +106,9 @@ class Page:
         done = subprocess.run(["bash", "-c", "set -o pipefail; " + run], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=120, env={**os.environ, "COLUMNS": "80"}, check=False)
         given = done.stdout.split("\n")
-        wrong = fits(shown, given, block.vary or is_other)
-        bad = shown and wrong is not None or not shown and done.returncode != 0
+        wrong = fits(shown, given, block.vary or is_other) if shown else None
+        any_text = all(line.strip() in ("", "…") for line in shown)
+        bad = wrong is not None or any_text and done.returncode != 0
         self.judge(not bad, f"{self.name}:{block.at}: $ {command}", f"not there: {wrong}\n{done.stdout[:1500]}")
 
     def session(self, asked):
