@@ -200,11 +200,13 @@ static capl_status join(capl_vocab *v)
   return CAPL_OK;
 }
 
+/* A literal one is a charset as join() wrote it: normal form C of the whole would join and reorder combining marks that
+** are symbols of their own. */
 static capl_status fill_symbols(capl_vocab *v, const char *spec, bool literal)
 {
   char *normal = NULL;
   CAPL_TRY(capl_text_normalize(spec, NULL, &normal));
-  capl_status status = add_spec(v, normal, literal);
+  capl_status status = add_spec(v, literal ? spec : normal, literal);
   free(normal);
   return status == CAPL_OK ? join(v) : status;
 }

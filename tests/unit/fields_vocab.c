@@ -61,6 +61,21 @@ static void a_charset_says_what_is_wrong_with_it(void **state)
   }
 }
 
+/* Thai's and Arabic's marks: normal form C of the whole text would put them in another order, or join them. */
+static void combining_marks_come_back_from_the_text_of_a_charset(void **state)
+{
+  (void)state;
+  static const char *const specs[] = {"ก-ฮ\u0e31\u0e34-\u0e3a", "\u063e-\u0688", "ey\u0302-\u0304"};
+  for (size_t i = 0; i < sizeof specs / sizeof *specs; i++) {
+    capl_vocab *v, *again;
+    assert_ok(capl_vocab_charset(specs[i], &v));
+    assert_ok(capl_vocab_symbols(capl_vocab_text(v), &again));
+    assert_true(capl_vocab_equal(v, again));
+    capl_vocab_unref(v);
+    capl_vocab_unref(again);
+  }
+}
+
 static void a_list_of_symbols_has_no_ranges(void **state)
 {
   (void)state;
@@ -235,6 +250,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_charset_expands_its_ranges_in_order),
     cmocka_unit_test(a_charset_says_what_is_wrong_with_it),
+    cmocka_unit_test(combining_marks_come_back_from_the_text_of_a_charset),
     cmocka_unit_test(a_list_of_symbols_has_no_ranges),
     cmocka_unit_test(tens_of_thousands_of_symbols_are_each_found),
     cmocka_unit_test(more_symbols_than_there_may_be_are_refused),
