@@ -60,10 +60,7 @@ void file_fields_fini(file_fields *f)
   *f = (file_fields){0};
 }
 
-bool file_fields_has_mask(const file_fields *f) 
-{
-  return f->mask.ending || f->mask.column || f->mask.n_parts;
-}
+bool file_fields_has_mask(const file_fields *f) { return f->mask.ending || f->mask.column || f->mask.n_parts; }
 
 bool file_fields_is_mask(const file_fields *f, const char *name)
 {

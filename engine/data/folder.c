@@ -5,18 +5,14 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/text.h"
 #include "data/image.h"
 #include "data/image_set.h"
-#include "sandbox/policy.h"
+#include "data/listing.h"
 
 enum { DEPTH_MAX = 32, NAME_ROOM = 4096 };
 
@@ -67,14 +63,6 @@ static bool is_other_image(const char *name)
 
 static capl_status list(folder_source *f, const char *below, int depth);
 
-/* Links to files are followed, links to folders are not: they may lead back up. */
-static bool is_folder(DIR *dir, const struct dirent *entry)
-{
-  struct stat st;
-  if (entry->d_type != DT_UNKNOWN) return entry->d_type == DT_DIR;
-  return fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* The first one by name: folders are listed in any order. */
 static void note_other(folder_source *f, const char *path)
 {
@@ -90,17 +78,9 @@ static capl_status list_entry(folder_source *f, DIR *dir, const char *below, con
   }
   if (file_fields_is_mask(&f->set.fields, name)) return CAPL_OK;
   if (is_image_name(name)) return texts_add(&f->set.name, path); /* whatever it is: reading says when it is no file */
-  if (is_folder(dir, entry)) return list(f, path, depth + 1);
+  if (listing_is_folder(dir, entry)) return list(f, path, depth + 1);
   if (is_other_image(name)) note_other(f, path);
   return CAPL_OK;
-}
-
-static capl_status cannot_list(const char *path)
-{
-  bool missing = errno == ENOENT;
-  CAPL_FAIL(CAPL_EIO, "%s: cannot be listed: %s", path, capl_errno_text(errno));
-  if (missing && *path != '/') capl_error_hint("the path starts at the folder in which capl was started");
-  return CAPL_EIO;
 }
 
 static capl_status list(folder_source *f, const char *below, int depth)
@@ -111,10 +91,10 @@ static capl_status list(folder_source *f, const char *below, int depth)
   if (snprintf(path, sizeof path, "%s%s%s", where, *below ? "/" : "", below) >= (int)sizeof path) {
     return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", where, below);
   }
-  DIR *dir = opendir(path);
-  capl_status status = capl_policy_opened(dir ? dirfd(dir) : -1, path);
-  if (!dir) return status ? status : cannot_list(path);
+  DIR *dir;
   struct dirent *entry;
+  CAPL_TRY(listing_open(path, &dir));
+  capl_status status = CAPL_OK;
   while (status == CAPL_OK && (entry = readdir(dir))) {
     if (entry->d_name[0] != '.') status = list_entry(f, dir, below, entry, depth);
   }

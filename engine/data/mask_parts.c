@@ -4,14 +4,13 @@
 #define _GNU_SOURCE
 #include "data/mask_parts.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "base/text.h"
 #include "data/beside.h"
+#include "data/listing.h"
 
 enum { DEPTH_MAX = 16, WHITE = 128 };
 
@@ -57,8 +56,9 @@ static capl_status add_file(mask_parts *p, const char *path)
 
 static capl_status list(mask_parts *p, const char *folder, int depth)
 {
-  DIR *dir = opendir(folder);
-  if (!dir) return CAPL_FAIL(CAPL_EIO, "%s: cannot be listed: %s", folder, capl_errno_text(errno));
+  DIR *dir;
+  if (depth > DEPTH_MAX) return CAPL_FAIL(CAPL_EIO, "%s: more than %d folders deep", folder, DEPTH_MAX);
+  CAPL_TRY(listing_open(folder, &dir));
   capl_status status = CAPL_OK;
   for (struct dirent *entry; status == CAPL_OK && (entry = readdir(dir));) {
     char path[BESIDE_ROOM];
@@ -67,7 +67,7 @@ static capl_status list(mask_parts *p, const char *folder, int depth)
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
       status = CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", folder, name);
     else if (dot && strcasecmp(dot, ".png") == 0) status = add_file(p, path);
-    else if (entry->d_type == DT_DIR && depth < DEPTH_MAX) status = list(p, path, depth + 1);
+    else if (listing_is_folder(dir, entry)) status = list(p, path, depth + 1);
   }
   closedir(dir);
   return status;
