@@ -86,6 +86,8 @@ describe("labels of several classes", function()
     write(root .. "/c.jsonl", '{"path": "set/1.png", "label": ["cat", 1]}\n')
     raises('/c.jsonl:1: a label is a list of names, ["cat", "dog"]', data.list, root .. "/c.jsonl",
       {classes = "auto", several = true})
+    for k = 1, 3 do write(("%s/set/%d.json"):format(root, k), '{"label": ["c\166t", "dog"]}') end
+    raises("/set/1.json: a name of its label is not UTF-8", of_set, {label = ".json"})
     raises('"label" is no text', data.list, root .. "/b.jsonl", {classes = "auto"})
     write(root .. "/d.tsv", "set/1.png\tcat||dog\nset/2.png\tcat|cat\nset/3.png\tcat|\n")
     local bad = data.list(root .. "/d.tsv", {classes = {"cat", "dog"}, several = true}).bad

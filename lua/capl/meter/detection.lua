@@ -220,8 +220,8 @@ local function by_class(self)
 end
 
 --- The metrics.
--- out  role; n: images; boxes: true ones; map_50: mean over the classes of the average precision at an IoU of 0.5;
---      precision, recall: of all boxes from the threshold on; iou: mean IoU of those that are right
+-- out  role; n: images; boxes: true ones; map_50: mean over the classes of the average precision at an IoU of 0.5, of
+--      the boxes from the threshold on; precision, recall: of all of these; iou: mean IoU of those that are right
 function Detection:result()
   self.waiting:flush()
   local sum, classes, n, found, right = 0, 0, 0, 0, 0
