@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import os
+import resource
 import statistics
 import sys
 
@@ -299,6 +300,7 @@ def main(name, mode, batch, steps):
     milliseconds, first, last = time_steps(make_step(model, x, loss_of, target, mode.startswith("bf16")), steps)
     print(json.dumps({
         "step_ms": round(statistics.median(milliseconds), 2), "parameters": sum(p.numel() for p in model.parameters()),
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "loss_first": round(first, 5), "loss_last": round(last, 5), "torch": torch.__version__}))
 
 
