@@ -84,7 +84,7 @@ def killed():
     words = [CAPL, "sweep", "small.lua", "--grid", "steps=20..23", "--out=S", "--jobs=2"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         started = time.monotonic()
-        while not (os.path.exists("S/results.jsonl") and living("S")) and time.monotonic() - started < 30:
+        while not (os.path.exists("S/results.jsonl") and os.path.getsize("S/results.jsonl") and living("S")) and time.monotonic() - started < 30:
             time.sleep(0.01)
         with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
             os.kill(int(file.read().split()[0]), signal.SIGKILL) # the process that watches the trials
