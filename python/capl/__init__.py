@@ -66,7 +66,7 @@ def _fields(list_: Any, n: int) -> List[Field]:
 
 
 class Model:
-    """An open model. One thread uses it at a time: a lock sees to that. Closed by close(), by `with`, or with the object."""
+    """An open model. One thread uses it at a time: a lock sees to that. Closed by close(), by `with` or with itself."""
 
     def __init__(self, path: Union[str, "os.PathLike[str]"], *, device: str = "cpu", precision: str = "auto") -> None:
         self._box = c.c_void_p()
@@ -110,8 +110,9 @@ class Model:
     def __call__(self, images: Any, *, errors: str = "raise") -> Any:
         """What the model says of one sample, or of a list of them: a list in the same order.
 
-        images: a path; the bytes of a PNG or JPEG file; an array u8 (H,W), (H,W,1) or (H,W,3); a PIL image; for a model with
-          inputs beside the image {name: one of these or numbers}; or a list of such, or an array (N,H,W,C) or (N,H,W).
+        images: a path; the bytes of a PNG or JPEG file; an array u8 (H,W), (H,W,1) or (H,W,3); a PIL image; for a
+          model with inputs beside the image {name: one of these or numbers}; or a list of such, or an array (N,H,W,C)
+          or (N,H,W).
         errors: "raise" an Error for the first sample that cannot be read, or "return" it in its place.
         -> capl.outputs.Text, Class, Mask … for a model with one unnamed output, else {name: output}.
         """
@@ -158,11 +159,12 @@ class Model:
 
     def decoding(self, *, beam: int = 0, characters: Optional[str] = None,
                  length: Union[None, int, Tuple[int, int]] = None) -> None:
-        """How texts are read from now on. beam: texts of a beam search, CTC models; characters: only these, "0-9"; length: of a
-        text, CTC models. Without arguments as at first. Raises Error for what the model cannot do."""
+        """How texts are read from now on. beam: texts of a beam search, CTC models; characters: only these, "0-9";
+        length: of a text, CTC models. Without arguments as at first. Raises Error for what the model cannot do."""
         least, most = (length, length) if isinstance(length, int) else length or (0, 0)
         with self._lock:
-            check(library.capl_model_decoding_set(self._open(), c.byref(_library.Decoding(beam, _encoded(characters), least, most))))
+            decoding = _library.Decoding(beam, _encoded(characters), least, most)
+            check(library.capl_model_decoding_set(self._open(), c.byref(decoding)))
 
     def verify(self) -> Verdict:
         """Repeats the golden pairs of the model file. Raises Error where it has none."""
@@ -184,7 +186,8 @@ class Model:
         missing = [field.name for field in self.inputs if field.name not in named]
         if unknown or missing:
             wanted = ", ".join(f"{field.name or '(unnamed)'}: {field.kind}" for field in self.inputs)
-            raise Error(f"a sample of this model is {{{wanted}}}; " + (f"{missing[0]!r} is missing" if missing else f"there is no {unknown[0]!r}"))
+            wrong = f"{missing[0]!r} is missing" if missing else f"there is no {unknown[0]!r}"
+            raise Error(f"a sample of this model is {{{wanted}}}; {wrong}")
         rows = []
         for field in self.inputs:
             if field.kind == "image":
@@ -231,8 +234,10 @@ def _set_image(sample: _library.Sample, given: Any, kept: List[Any]) -> None:
         kept.append(data)
         return
     if not isinstance(given, np.ndarray):
-        raise Error(f"an image is a path, the bytes of a file, a NumPy array or a PIL image, not {type(given).__name__}")
-    if given.dtype != np.uint8 or given.ndim not in (2, 3) or (given.ndim == 3 and given.shape[2] not in (1, 3)) or 0 in given.shape:
+        raise Error("an image is a path, the bytes of a file, a NumPy array or a PIL image, "
+                    f"not {type(given).__name__}")
+    planes = given.shape[2] if given.ndim == 3 else 1
+    if given.dtype != np.uint8 or given.ndim not in (2, 3) or planes not in (1, 3) or 0 in given.shape:
         raise Error(f"an array of an image is u8 (H,W), (H,W,1) or (H,W,3), RGB, not {given.dtype} {given.shape}; "
                     "levels from 0 to 255 by array.astype(np.uint8), alpha by a PIL image or the bytes of a file")
     pixels = np.ascontiguousarray(given)

@@ -12,7 +12,7 @@ FIELDS_MAX = 16  # CAPL_MODEL_FIELDS_MAX
 
 
 class Error(Exception):
-    """What the engine says of a failure. code: "io", "format", "value" …, as err.code in recipes; hint: what to change."""
+    """What the engine says of a failure. code: "io", "format", "value" …, as in recipes; hint: what to change."""
 
     def __init__(self, message: str, code: str = "value", context: str = "", hint: str = "") -> None:
         self.message, self.code, self.context, self.hint = message, code, context, hint
@@ -37,9 +37,11 @@ class Letterbox(c.Structure):  # capl_letterbox
 
 
 class Info(c.Structure):  # capl_model_info
-    _fields_ = [("width", c.c_int), ("height", c.c_int), ("channels", c.c_int), ("letterbox", Letterbox), ("n_widths", c.c_int),
+    _fields_ = [("width", c.c_int), ("height", c.c_int), ("channels", c.c_int), ("letterbox", Letterbox),
+                ("n_widths", c.c_int),
                 ("widths", c.POINTER(c.c_int)), ("n_inputs", c.c_int), ("n_outputs", c.c_int),
-                ("inputs", c.POINTER(Field)), ("outputs", c.POINTER(Field)), ("precision", c.c_char_p), ("meta", c.c_char_p)]
+                ("inputs", c.POINTER(Field)), ("outputs", c.POINTER(Field)), ("precision", c.c_char_p),
+                ("meta", c.c_char_p)]
 
 
 class Decoding(c.Structure):  # capl_text_decoding
@@ -48,7 +50,8 @@ class Decoding(c.Structure):  # capl_text_decoding
 
 class Sample(c.Structure):  # capl_model_sample
     _fields_ = [("path", c.c_char_p), ("file", c.c_void_p), ("file_bytes", c.c_size_t), ("pixels", c.c_void_p),
-                ("width", c.c_int), ("height", c.c_int), ("channels", c.c_int), ("values", c.POINTER(c.POINTER(c.c_float)))]
+                ("width", c.c_int), ("height", c.c_int), ("channels", c.c_int),
+                ("values", c.POINTER(c.POINTER(c.c_float)))]
 
 
 class ClassScore(c.Structure):  # capl_class_score
@@ -85,7 +88,8 @@ FUNCTIONS = {
     "capl_model_decoding_set": (c.c_int, [c.c_void_p, c.POINTER(Decoding)]),
     "capl_model_run": (c.c_int, [c.c_void_p, c.POINTER(Sample), c.c_int, c.POINTER(Reading)]),
     "capl_readings_free": (None, [c.POINTER(Reading), c.c_int]),
-    "capl_model_files_begin": (c.c_int, [c.c_void_p, c.POINTER(c.c_char_p), c.c_uint32, c.c_int, c.POINTER(c.c_void_p)]),
+    "capl_model_files_begin": (c.c_int, [c.c_void_p, c.POINTER(c.c_char_p), c.c_uint32, c.c_int,
+                                         c.POINTER(c.c_void_p)]),
     "capl_model_files_next": (c.c_int, [c.c_void_p, c.POINTER(c.POINTER(Reading)), c.POINTER(c.c_int)]),
     "capl_model_files_end": (None, [c.c_void_p]),
     "capl_model_verify": (c.c_int, [c.c_void_p, c.POINTER(Verdict)]),

@@ -1,4 +1,4 @@
-"""What a model says of a sample: a class for each kind of output, docs/deploy.md. Arrays are NumPy's and belong to the reader.
+"""What a model says of a sample: a class for each kind of output, docs/deploy.md. Arrays are NumPy's, the reader's own.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -48,7 +48,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class Mask:
-    """classes: u8 (height, width), the class of each pixel of the image that was given; shares: of each class, 0 to 1."""
+    """classes: u8 (height, width), the class of each pixel of the given image; shares: of each class, 0 to 1."""
     classes: np.ndarray
     shares: Dict[str, float]
 
@@ -63,7 +63,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Boxes:
-    """xyxy: f64 (B, 4), left, top, right, bottom in px of the image that was given; names, confidence (B,); best first."""
+    """xyxy: f64 (B, 4), left, top, right, bottom in px of the given image; names, confidence (B,); best first."""
     names: List[str]
     xyxy: np.ndarray
     confidence: np.ndarray
@@ -156,9 +156,10 @@ KINDS: Dict[str, Callable[[_library.Output, Sequence[str]], Output]] = {
 
 
 def of(reading: _library.Reading, names: Sequence[Sequence[str]]) -> Any:
-    """The only output, or {name: output} of several; an Error for a sample that could not be read. names: of each output."""
+    """The only output, or {name: output} of several; an Error for a sample that is not read. names: of each output."""
     if reading.status != 0:
-        return Error(reading.error.decode("utf-8", "replace"), _library.library.capl_status_name(reading.status).decode())
+        code = _library.library.capl_status_name(reading.status).decode()
+        return Error(reading.error.decode("utf-8", "replace"), code)
     found = {}
     for i in range(reading.n_outputs):
         output = reading.outputs[i]
