@@ -108,13 +108,22 @@ static bool has_bit(uint32_t bits, int i)
   return i < 32 && (bits >> i & 1u);
 }
 
+/* bool before integers before floats; CAPL_DTYPE_COUNT, nothing yet, before all. */
+static int kind_of(capl_dtype d)
+{
+  return d == CAPL_DTYPE_COUNT ? -1 : d == CAPL_BOOL ? 0 : capl_dtype_is_float(d) ? 2 : 1;
+}
+
+/* As in PyTorch, a tensor without dims counts only where its kind is higher: f32 times a single f64 is f32. */
 static capl_dtype widest_of(const capl_op *op, capl_tensor *const *in, int n_in)
 {
-  capl_dtype widest = CAPL_DTYPE_COUNT;
-  for (int i = 0; i < n_in; i++)
-    if (in[i] && !has_bit(op->mask_in, i))
-      widest = widest == CAPL_DTYPE_COUNT ? in[i]->dtype : wider(widest, in[i]->dtype);
-  return widest;
+  capl_dtype widest[2] = {CAPL_DTYPE_COUNT, CAPL_DTYPE_COUNT}; /* of those without dims, of those with */
+  for (int i = 0; i < n_in; i++) {
+    if (!in[i] || has_bit(op->mask_in, i)) continue;
+    capl_dtype *w = &widest[in[i]->ndim > 0];
+    *w = *w == CAPL_DTYPE_COUNT ? in[i]->dtype : wider(*w, in[i]->dtype);
+  }
+  return widest[kind_of(widest[0]) <= kind_of(widest[1])];
 }
 
 /* Whether the device's kernel of op reads t's 16 bits as f32. */

@@ -40,13 +40,19 @@ static capl_status float_shape(const capl_call *call, capl_out_spec *out)
   return rule_like_first(call, out);
 }
 
-/* An integer stays one only if both constants are whole. */
+static bool fits_i64(double v)
+{
+  return v == floor(v) && fabs(v) < 0x1p63;
+}
+
+/* An integer stays one only if both constants are whole; a bool becomes one, as in PyTorch. */
 static capl_status affine_shape(const capl_call *call, capl_out_spec *out)
 {
   double scale = call->attr[AT(affine, scale)].f, shift = call->attr[AT(affine, shift)].f;
   CAPL_TRY(rule_like_first(call, out));
-  bool whole = scale == floor(scale) && shift == floor(shift);
-  if (!capl_dtype_is_float(out->dtype) && !whole) out->dtype = CAPL_F32;
+  if (capl_dtype_is_float(out->dtype)) return CAPL_OK;
+  if (!fits_i64(scale) || !fits_i64(shift)) out->dtype = CAPL_F32;
+  else if (out->dtype == CAPL_BOOL) out->dtype = CAPL_I64;
   return CAPL_OK;
 }
 
@@ -127,31 +133,31 @@ static capl_status where_unbroadcast(capl_tensor *condition, capl_tensor *dy, co
   return grad_unbroadcast(chosen, like, out);
 }
 
-/* The winner of a maximum or minimum gets dy; of equals each gets half, as in PyTorch. */
-static capl_status pick_grad(const capl_node *node, capl_op_id wins, capl_tensor *dy, int which, capl_tensor **out)
+/* The loser of a maximum or minimum gets 0, of equals each half of dy, the others dy, as in PyTorch: NaN, too. */
+static capl_status pick_grad(const capl_node *node, capl_op_id loses, capl_tensor *dy, int which, capl_tensor **out)
 {
-  TEMP capl_tensor *won = NULL, *tie = NULL, *half = NULL, *rest = NULL, *zero = NULL, *chosen = NULL;
+  TEMP capl_tensor *lost = NULL, *tie = NULL, *half = NULL, *rest = NULL, *zero = NULL, *chosen = NULL;
   capl_tensor *self = node->in[which], *other = node->in[1 - which];
-  CAPL_TRY(GRAD_CALL(wins, NULL, &won, self, other));
+  CAPL_TRY(GRAD_CALL(loses, NULL, &lost, self, other));
   CAPL_TRY(GRAD_CALL(CAPL_OP_eq, NULL, &tie, self, other));
   CAPL_TRY(scalar_zero(dy, &zero));
   CAPL_TRY(grad_affine(dy, 0.5, 0, &half));
-  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &rest, tie, half, zero));
-  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &chosen, won, dy, rest));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &rest, tie, half, dy));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_where, NULL, &chosen, lost, zero, rest));
   return grad_unbroadcast(chosen, self, out);
 }
 
 static capl_status maximum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], A, &dx[A]));
-  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], B, &dx[B]));
+  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], A, &dx[A]));
+  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], B, &dx[B]));
   return CAPL_OK;
 }
 
 static capl_status minimum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
-  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], A, &dx[A]));
-  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_lt, dy[0], B, &dx[B]));
+  if (node->needs[A]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], A, &dx[A]));
+  if (node->needs[B]) CAPL_TRY(pick_grad(node, CAPL_OP_gt, dy[0], B, &dx[B]));
   return CAPL_OK;
 }
 
@@ -297,7 +303,8 @@ UNARY(relu, KEEP, .save_out = SAVE_Y, .shape = rule_like_first, .grad = relu_gra
       .doc = "y = x where x > 0, else 0; NaN stays NaN." ANY_DOC);
 UNARY(affine, KEEP, .shape = affine_shape, .grad = affine_grad,
       .doc = "y = scale * x + shift, with constants.\n"
-             "x: any shape and dtype -> y alike; integers become f32 if scale or shift is not whole.");
+             "x: any shape and dtype -> y alike; integers wrap around, as in PyTorch, and become f32 if scale or shift\n"
+             "is not whole; bool becomes i64.");
 UNARY(pow, F32, .save_in = SAVE_X, .shape = float_shape,
       .grad = pow_grad, .doc = "y = x to the power of a constant exponent." FLOAT_DOC);
 UNARY(exp, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = exp_grad,

@@ -6,6 +6,7 @@
 local core = ...
 
 local check = require "check"
+local number_in = require "operand"
 local root = require "root"
 
 local op, methods, is_tensor = core.op, core.tensor_methods, core.is_tensor
@@ -125,22 +126,26 @@ function methods.one_hot(x, count)
   return x:unsqueeze(-1):eq(core.arange(0, count, 1, {dtype = x.dtype, device = x.device})):to("i64")
 end
 
---- x:masked_fill(mask, value): value where mask (bool, broadcast) holds, x elsewhere.
+--- x:masked_fill(mask, value): value where mask (bool, broadcast) holds, x elsewhere. value: a number or a tensor
+-- without dims.
 -- eg   capl.tensor{1, 5}:masked_fill(capl.tensor{1, 5}:gt(2), 0):sum():item()  --> 1
 function methods.masked_fill(x, mask, value)
   check.arg(1, "masked_fill", "tensor", mask)
-  check.arg(2, "masked_fill", "number", value)
-  return (op.where(mask, core.fuse_constant(core.full({}, value, {dtype = x.dtype, device = x.device}), value), x))
+  if not is_tensor(value) then
+    return (op.where(mask, number_in.constant(x, check.arg(2, "masked_fill", "number", value)), x))
+  end
+  if value.ndim > 0 then
+    check.fail("masked_fill", ("the value has %d dims, one number has none"):format(value.ndim),
+      "capl.where(mask, value, x) takes an element of each place")
+  end
+  return (op.where(mask, value:to(x.dtype), x))
 end
 
 --- x:where(condition, other): x where condition holds, else other (a tensor or a number).
 function methods.where(x, condition, other)
   check.arg(1, "where", "tensor", condition)
-  if type(other) == "number" then
-    return (op.where(condition, x,
-      core.fuse_constant(core.full({}, other, {dtype = x.dtype, device = x.device}), other)))
-  end
-  return (op.where(condition, x, check.arg(2, "where", "tensor", other)))
+  if type(other) ~= "number" then check.arg(2, "where", "tensor", other) end
+  return (op.where(condition, x, number_in.like(x, other)))
 end
 
 -- ---- other orders, copies ----
@@ -289,7 +294,8 @@ end
 --- x:cumsum([dim]): sums of the elements up to each one, along dim (1).
 -- eg   capl.tensor{1, 2, 3}:cumsum():tolist()[3]  --> 6
 function methods.cumsum(x, dim)
-  dim = check.dim(1, "cumsum", dim or 1, x.ndim)
+  dim = check.dim(1, "cumsum", dim or 1, math.max(x.ndim, 1))
+  if x.ndim == 0 then return x end
   local n, step = x.shape[dim], 1
   while step < n do -- each round adds what lies `step` back, which is then a sum of `step` elements itself
     local back = pad_constant(op.narrow(x, {dim = dim, start = 1, length = n - step}), dim, step, 0, 0)

@@ -5,6 +5,7 @@
 local core = ...
 
 local check = require "check"
+local number_in = require "operand"
 local root = require "root"
 
 local op, methods, meta = core.op, core.tensor_methods, core.tensor_meta
@@ -176,10 +177,6 @@ end
 
 -- ---- arithmetic ----
 
-local function scalar_like(x, value)
-  return core.fuse_constant(core.full({}, value, {dtype = x.dtype, device = x.device}), value)
-end
-
 local function operand(fname, value)
   if type(value) ~= "number" and not is_tensor(value) then
     check.fail(fname, ("tensor or number expected, got %s"):format(core.typename(value)))
@@ -213,9 +210,7 @@ local is_float = {f32 = true, f16 = true, bf16 = true, f64 = true}
 local function div(a, b)
   operand("div", a) operand("div", b)
   if type(b) == "number" and is_float[a.dtype] and b ~= 0 then return op.affine(a, {scale = 1 / b}) end
-  if type(b) == "number" then b = scalar_like(a, b) end
-  if type(a) == "number" then a = scalar_like(b, a) end
-  return op.div(a, b)
+  return op.div(is_tensor(a) and a or number_in.like(b, a), is_tensor(b) and b or number_in.like(a, b))
 end
 
 local function pow(a, b)
@@ -272,7 +267,7 @@ function methods.gelu(x, approximate) return op.gelu(x, {approximate = approxima
 for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} do
   methods[name] = function(x, y)
     operand(name, y)
-    return op[name](x, type(y) == "number" and scalar_like(x, y) or y)
+    return op[name](x, number_in.like(x, y))
   end
 end
 
@@ -313,16 +308,18 @@ end
 -- x:sum(), x:sum(dim), x:sum({dims}), each with a last true or {keepdim = true}
 local function reduction(fname, run)
   return function(x, dims, keep)
+    local ndim = math.max(x.ndim, 1) -- a tensor without dims has dim 1 and -1, as in PyTorch
     if type(dims) == "boolean" or (type(dims) == "table" and dims[1] == nil and next(dims)) then
       dims, keep = nil, dims
     end
     local list = {}
     if type(dims) == "table" then
       check.list(fname, dims, ("x:%s({dims}, {keepdim = true})"):format(fname))
-      for i, d in ipairs(dims) do list[i] = check.dim(1, fname, d, x.ndim) end
+      for i, d in ipairs(dims) do list[i] = check.dim(1, fname, d, ndim) end
     elseif dims ~= nil then
-      list[1] = check.dim(1, fname, dims, x.ndim)
+      list[1] = check.dim(1, fname, dims, ndim)
     end
+    if x.ndim == 0 then list = {} end
     return run(x, {dims = list, keepdim = keepdim_of(fname, 2, keep)})
   end
 end
@@ -335,25 +332,61 @@ methods.sum = reduction("sum", op.sum)
 -- errs dtype: x is not floating
 -- eg   capl.tensor{1, 2, 6}:mean():item()  --> 3
 methods.mean = reduction("mean", op.mean)
---- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; gradients go to the first of equal
+--- x:amax([dims][, keepdim]): the largest element, over dims as x:sum takes them; the gradient is shared among equal
 -- ones.
 -- eg   capl.tensor{{1, 2}, {3, 0}}:amax(2):tolist()[2]  --> 3
 methods.amax = reduction("amax", op.amax)
+-- The order turned around: x's dtype has a place for each number, also in integers, where -x may have none.
+local function backwards(x, dtype)
+  if is_float[x.dtype] then return -x end
+  local y = op.affine(x, {scale = -1, shift = -1})
+  return y.dtype == dtype and y or dtype and y:to(dtype) or y
+end
+
 --- x:amin([dims][, keepdim]): the smallest element, over dims as x:sum takes them.
-methods.amin = reduction("amin", function(x, attrs) return -op.amax(-x, attrs) end)
+methods.amin = reduction("amin", function(x, attrs) return backwards(op.amax(backwards(x), attrs), x.dtype) end)
+
+--- x:any([dims][, keepdim]), x:all([dims][, keepdim]): whether one element, or each one, is not 0, over dims as x:sum
+-- takes them. bool
+-- eg   capl.tensor{0, 2}:any():item()  --> 1
+local some = reduction("any", op.amax)
+function methods.any(x, ...) return some(x:ne(0), ...) end
+function methods.all(x, ...) return x:eq(0):any(...):eq(0) end
+
+local function argmax_of_one(x, dim)
+  if dim ~= nil then check.dim(1, "argmax", dim, 1) end
+  return (op.argmax(x:reshape(1), {dim = 1}))
+end
 
 --- x:argmax([dim][, keepdim]): place of the largest, counted from 0 as class labels are; first of ties. i32
 -- eg   capl.tensor{3, 9, 5}:argmax():item()  --> 1
 function methods.argmax(x, dim, keep)
+  if x.ndim == 0 then return argmax_of_one(x, dim) end
   if dim == nil then x, dim = x:reshape(-1), 1 end
   return op.argmax(x, {dim = check.dim(1, "argmax", dim, x.ndim), keepdim = keepdim_of("argmax", 2, keep)})
 end
 
---- x:max() -> largest element; x:max(dim[, keepdim]) -> values, places counted from 0
+--- x:max() -> largest element; x:max(dim[, keepdim]) -> values, places counted from 0. The gradient goes to that place.
 -- eg   capl.tensor{3, 9, 5}:max():item()  --> 9
 function methods.max(x, dim, keep)
   if dim == nil then return x:amax() end
-  return x:amax(dim, keep), x:argmax(dim, keep)
+  local places = x:argmax(dim, keep)
+  if not x.requires_grad or x.ndim == 0 then return x:amax(dim, keep), places end
+  local kept = places.ndim == x.ndim and places or places:unsqueeze(check.dim(1, "max", dim, x.ndim))
+  local values = x:gather(dim, kept)
+  return kept == places and values or values:squeeze(dim), places
+end
+
+--- x:argmin([dim][, keepdim]): place of the smallest, as x:argmax gives that of the largest. i32
+-- eg   capl.tensor{3, 9, 1}:argmin():item()  --> 2
+function methods.argmin(x, dim, keep) return methods.argmax(backwards(x), dim, keep) end
+
+--- x:min() -> smallest element; x:min(dim[, keepdim]) -> values, places counted from 0, as x:max
+-- eg   capl.tensor{3, 9, 5}:min():item()  --> 3
+function methods.min(x, dim, keep)
+  if dim == nil then return x:amin() end
+  local values, places = methods.max(backwards(x), dim, keep)
+  return backwards(values, x.dtype), places
 end
 
 --- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless unbiased = false.
@@ -377,9 +410,12 @@ end
 
 --- x:softmax([dim]), x:log_softmax([dim]): dim = last unless said.
 -- eg   capl.zeros(4):softmax():get(1)  --> 0.25
-function methods.softmax(x, dim) return op.softmax(x, {dim = check.dim(1, "softmax", dim or -1, x.ndim)}) end
-function methods.log_softmax(x, dim)
-  return op.log_softmax(x, {dim = check.dim(1, "log_softmax", dim or -1, x.ndim)})
+for _, name in ipairs{"softmax", "log_softmax"} do
+  methods[name] = function(x, dim)
+    dim = check.dim(1, name, dim or -1, math.max(x.ndim, 1))
+    if x.ndim > 0 then return op[name](x, {dim = dim}) end
+    return op[name](x:reshape(1), {dim = dim}):reshape{}
+  end
 end
 
 -- ---- functions of several tensors ----
@@ -414,8 +450,8 @@ function tensor.where(condition, a, b)
   check.arg(1, "where", "tensor", condition)
   local like = is_tensor(a) and a or is_tensor(b) and b
   local function side(v)
-    if is_tensor(v) then return v end
-    return core.fuse_constant(core.full({}, v, {dtype = like and like.dtype or "f32", device = condition.device}), v)
+    if like or is_tensor(v) then return number_in.like(like, v) end
+    return core.fuse_constant(core.full({}, v, {device = condition.device}), v)
   end
   return op.where(condition, side(a), side(b))
 end

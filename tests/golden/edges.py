@@ -92,6 +92,24 @@ case("clamp", lambda x, lo: x.clamp(lo), [-2, -1, 0], lo=-1)
 case("relu6", lambda x: F.relu6(x), [-1, 0, 3, 6, 7])
 case("hardtanh", lambda x: F.hardtanh(x), [-2, -1, 0, 1, 2])
 
+# ---- equals, NaN, tensors without dims ----
+
+for x in ([[1, 3, 3], [2, 2, 0]], [[NAN, 1, NAN], [-INF, -INF, 0]]):
+    case("max", lambda x, dim: x.max(dim)[0], x, dim=1)
+    case("min", lambda x, dim: x.min(dim)[0], x, dim=0)
+    case("amax", lambda x, dim: x.amax(dim), x, dim=1)
+case("maximum", lambda a, b: torch.maximum(a, b), [NAN, 1, 2, 3], [1, NAN, 2, 1])
+case("minimum", lambda a, b: torch.minimum(a, b), [NAN, 1, 2, 3], [1, NAN, 2, 1])
+for dim in (0, -1):
+    for name in ("sum", "mean", "amax", "softmax", "log_softmax", "cumsum"):
+        case(name, lambda x, dim, name=name: getattr(x, name)(dim), -2, dim=dim)
+    case("max", lambda x, dim: x.max(dim)[0], -2, dim=dim)
+    case("norm", lambda x, p, dim: x.norm(p, dim), -2, p=2, dim=dim)
+    case("cosine_similarity", lambda a, b, dim: F.cosine_similarity(a, b, dim=dim), 2, -3, dim=dim)
+case("prelu", lambda x: F.prelu(x, torch.tensor([0.25], dtype=torch.float64)), -2)
+for reduction in ("mean", "none"):
+    case("nll", lambda x, reduction: F.nll_loss(x, torch.tensor(1), reduction=reduction), [-1, -2, -3], reduction=reduction)
+
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # the deviation of one number

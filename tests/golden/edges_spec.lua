@@ -8,7 +8,8 @@ local nn = capl.nn
 
 -- Of functions that take x and target and PyTorch's attributes as they are.
 local function pair(name) return function(t, a) return nn[name](t.x, t.target, a) end end
-local function in_dim(a) return a.dim and a.dim + 1 end
+-- PyTorch's dims count from 0.
+local function in_dim(a) return a.dim and (a.dim < 0 and a.dim or a.dim + 1) end
 
 local calls = {
   norm = function(t, a) return t.x:norm(a.p, in_dim(a)) end,
@@ -25,6 +26,14 @@ for _, name in ipairs{"bce_with_logits", "multilabel_soft_margin", "binary_cross
   "smooth_l1_loss", "huber_loss", "poisson_nll_loss", "cross_entropy", "kl_div"} do
   calls[name] = pair(name)
 end
+
+for _, name in ipairs{"sum", "mean", "amax", "softmax", "log_softmax", "cumsum", "max", "min"} do
+  calls[name] = function(t, a) return (t.x[name](t.x, in_dim(a))) end
+end
+calls.maximum = function(t) return t.a:maximum(t.b) end
+calls.minimum = function(t) return t.a:minimum(t.b) end
+calls.prelu = function(t) return nn.PReLU()(t.x) end
+calls.nll = function(t, a) return nn.nll(t.x, capl.tensor(1):int(), a) end
 
 local function near(got, want) return got == want or (got ~= got and want ~= want) or
   math.abs(got - want) <= 2e-5 * math.max(1, math.abs(want)) end

@@ -5,6 +5,58 @@ local support = require "lua.support"
 
 local error_text, close = support.error_text, support.close
 
+describe("as in PyTorch", function()
+  local function of(dtype, ...) return capl.tensor({...}, {dtype = dtype}) end
+
+  it("integers and numbers wrap around", function()
+    assert.equal(144, (of("u8", 200) * 2):item())
+    assert.equal(251, (-of("u8", 5)):item())
+    assert.equal(251, (of("u8", 5) - 10):item())
+    assert.equal(49, (of("u8", 5) + 300):item())
+    assert.equal(-2147483648, (of("i32", 2147483647) + 1):item())
+    local large = capl.full({1}, 2 ^ 53, {dtype = "i64"}) + of("i64", 1)
+    assert.equal(1, (large + 2 - large - 1):item())
+    assert.equal("i64", (of("bool", 1) + 1).dtype)
+    assert.equal("f32", (of("u8", 1) * 1.5).dtype)
+  end)
+
+  it("numbers that an integer type cannot hold are compared as they are", function()
+    assert.equal(1, of("u8", 2):lt(2.5):item())
+    assert.equal(0, of("u8", 255):eq(511):item())
+    assert.equal(300, of("u8", 5):maximum(300):item())
+    assert.equal(1.5, capl.where(of("bool", 0), of("u8", 5), 1.5):item())
+  end)
+
+  it("smallest integers are found", function()
+    for _, dtype in ipairs{"u8", "i32", "i64"} do
+      assert.equal(0, of(dtype, 3, 0, 200):amin():item())
+      assert.equal(1, of(dtype, 3, 0, 200):argmin():item())
+      assert.equal(dtype, of(dtype, 1):amin().dtype)
+    end
+    assert.equal(-2147483648, of("i32", 0, -2147483648):min():item())
+    assert.equal(0, of("bool", 1, 0):amin():item())
+    assert.equal("bool", of("bool", 1, 0):amin().dtype)
+  end)
+
+  it("tensors without dims do not widen others of their kind", function()
+    local function single(dtype) return capl.full({}, 1, {dtype = dtype}) end
+    assert.equal("f32", (capl.ones(2) + single("f64")).dtype)
+    assert.equal("f16", (capl.ones(2):half() * single("f32")).dtype)
+    assert.equal("u8", (of("u8", 1) + single("i64")).dtype)
+    assert.equal("f32", (of("u8", 1) + single("f32")).dtype)
+    assert.equal("f64", (single("f32") + single("f64")).dtype)
+    assert.equal("i64", (of("bool", 1) + single("i64")).dtype)
+  end)
+
+  it("masked_fill takes a number or a tensor without dims", function()
+    local x = capl.tensor{1, 5}
+    assert.same({1, 9}, x:masked_fill(x:gt(2), capl.tensor(9)):tolist())
+    assert.equal("LINE: masked_fill: the value has 1 dims, one number has none\n  hint: " ..
+      "capl.where(mask, value, x) takes an element of each place",
+      error_text(function() local y = x:masked_fill(x:gt(2), capl.tensor{9}) return y end))
+  end)
+end)
+
 describe("making tensors", function()
   it("takes nested tables, numbers and options", function()
     local x = capl.tensor{{1, 2, 3}, {4, 5, 6}}

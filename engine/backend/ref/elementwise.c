@@ -45,10 +45,21 @@ MAP_KERNEL(sigmoid, sigmoid)
 MAP_KERNEL(tanh, tanh)
 MAP_KERNEL(sign, sign)
 
+/* In 64 bits, wrapping around. */
+static capl_status affine_whole(const capl_call *call, uint64_t scale, uint64_t shift)
+{
+  ref_walk w;
+  for (REF_WALK(&w, call->out[0], call->in[0]); w.more; ref_walk_next(&w))
+    ref_set_int(call->out[0], w.at[0], (int64_t)(scale * (uint64_t)ref_get_int(call->in[0], w.at[1]) + shift));
+  return CAPL_OK;
+}
+
 static capl_status ref_affine(const capl_call *call)
 {
   double scale = call->attr[AT(affine, scale)].f, shift = call->attr[AT(affine, shift)].f;
   ref_walk w;
+  if (!capl_dtype_is_float(call->out[0]->dtype))
+    return affine_whole(call, (uint64_t)(int64_t)scale, (uint64_t)(int64_t)shift);
   for (REF_WALK(&w, call->out[0], call->in[0]); w.more; ref_walk_next(&w))
     ref_set(call->out[0], w.at[0], scale * ref_get(call->in[0], w.at[1]) + shift);
   return CAPL_OK;

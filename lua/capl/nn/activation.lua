@@ -134,6 +134,8 @@ function activation.PReLU:forward(x)
     local shape = {n}
     for d = 3, x.ndim do shape[d - 1] = 1 end
     weight = weight:reshape(shape)
+  elseif x.ndim == 0 then
+    weight = weight:reshape{}
   end
   if x.dtype ~= weight.dtype then weight = weight:to(x.dtype) end
   return x:relu() + weight * x:where(x:le(0), 0)

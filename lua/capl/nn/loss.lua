@@ -81,13 +81,17 @@ end
 local nll_spec = {{"weight", "tensor"}, {"ignore_index", "whole", default = -100}, parts.reduction}
 
 --- Negative log-likelihood: what log_softmax gave to each label, negated.
--- in   log_probs (N, K) or (N, K, …); labels (N) or (N, …)
+-- in   log_probs (N, K) or (N, K, …); labels (N) or (N, …); of one sample (K) and a label without dims
 -- opts weight (K), ignore_index = -100, reduction = "mean" (by the weights of the labels)|"sum"|"none"
 -- eg   nn.nll_loss(capl.zeros(2, 4):log_softmax(2), capl.tensor({0, 3}, {dtype = "i32"})):item()  --> 1.3862943611
 function loss.nll_loss(log_probs, labels, opts)
   two_tensors("nll_loss", log_probs, labels)
   local o = check.options("nll_loss", nll_spec, opts)
   check.one_of("nll_loss", "reduction", o.reduction, {"mean", "sum", "none"})
+  if log_probs.ndim == 1 and labels.ndim == 0 then
+    local one = loss.nll_loss(log_probs:unsqueeze(1), labels:unsqueeze(1), opts)
+    return o.reduction == "none" and one:reshape{} or one
+  end
   local index, counts = parts.labels("nll_loss", labels, o.ignore_index)
   local x = parts.wide(log_probs)
   local weight = counts:to(x.dtype)

@@ -18,7 +18,7 @@ function loss.cosine_similarity(a, b, opts)
   parts.tensors("cosine_similarity", a, b)
   local o = check.options("cosine_similarity", cosine_spec, opts)
   a, b = parts.broadcast("cosine_similarity", parts.wide(a), "a", parts.wide(b), "b")
-  local dim = check.dim(3, "cosine_similarity", o.dim, a.ndim)
+  local dim = check.dim(3, "cosine_similarity", o.dim, math.max(a.ndim, 1))
   local function length(x) return x:norm(2, dim):clamp(o.eps) end
   return (a * b):sum(dim) / (length(a) * length(b))
 end

@@ -79,12 +79,22 @@ template <class T, int N> __global__ void ONE_STREAM unary(unary_args a)
   }
 }
 
+/* In 64 bits, wrapping around. */
+static __device__ __forceinline__ int64_t affine_whole(const unary_args &a, int64_t x)
+{
+  return (int64_t)((uint64_t)(int64_t)a.scale * (uint64_t)x + (uint64_t)(int64_t)a.shift);
+}
+
 /* Integers: the ops that have a meaning for them. */
 __global__ void unary_any(unary_args a)
 {
   for (int64_t i = cu_first(); i < a.loop.total; i += cu_stride()) {
     int64_t at[2];
     cu_locate<2>(a.loop, i, at);
+    if (a.op == UNARY_affine && cu_is_whole(a.to)) {
+      cu_set_whole(a.to, a.y, at[0], affine_whole(a, cu_get_whole(a.from, a.x, at[1])));
+      continue;
+    }
     double x = cu_get_real(a.from, a.x, at[1]);
     switch (a.op) {
     case UNARY_relu: x = unary_relu(x, a.scale, a.shift); break;
