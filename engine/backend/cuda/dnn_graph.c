@@ -64,7 +64,8 @@ static void finish_op(dnn_graph *g, descriptor d, const char *doing)
 #define SET_LIST(g, d, NAME, n, values) set(g, d, NAME, CUDNN_TYPE_INT64, n, values, #NAME)
 #define SET_INT(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_INT64, 1, &(int64_t){value}, #NAME)
 #define SET_BOOL(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_BOOLEAN, 1, &(bool){value}, #NAME)
-#define SET_REAL(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_DOUBLE, 1, &(double){value}, #NAME)
+/* Of the compute type: a double is taken, too, but some engines compute with the float in its lower half, which is 0. */
+#define SET_SCALE(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_FLOAT, 1, &(float){value}, #NAME)
 #define SET_DTYPE(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_DATA_TYPE, 1, &(cudnnDataType_t){value}, #NAME)
 #define SET_PART(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &(descriptor){value}, #NAME)
 #define SET_ENUM(g, d, NAME, TYPE, ctype, value) set(g, d, NAME, TYPE, 1, &(ctype){value}, #NAME)
@@ -174,8 +175,8 @@ static void build_conv(dnn_graph *g, const dnn_record *r)
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0);
   finish_op(g, d, "conv2d");
   epilogue(g, r, y, DNN_BIAS);
 }
@@ -189,8 +190,8 @@ static void build_conv_grad_x(dnn_graph *g, const dnn_record *r)
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, w);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, dx);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0);
   finish_op(g, d, "conv2d_grad_x");
 }
 
@@ -203,8 +204,8 @@ static void build_conv_grad_w(dnn_graph *g, const dnn_record *r)
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, x);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, dy);
   SET_PART(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, dw);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1);
-  SET_REAL(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1);
+  SET_SCALE(g, d, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0);
   finish_op(g, d, "conv2d_grad_w");
 }
 

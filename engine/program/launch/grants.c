@@ -133,6 +133,17 @@ static capl_status no_link(const char *name)
   return CAPL_EVALUE;
 }
 
+/* Lists of GPU engines, which the user's environment names (backend/cuda/dnn.h). */
+static capl_status give_lists(void)
+{
+  static const char *const names[] = {"CAPL_DNN_ENGINES", "CAPL_DNN_PLANS", "CAPL_DNN_DEVICE"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *file = getenv(names[i]);
+    if (file && *file) CAPL_TRY(capl_policy_grant(file, READ_WRITE | CAPL_MAY_QUIETLY));
+  }
+  return CAPL_OK;
+}
+
 /* All runs, to read: to write there is only the recipe's own, which the worker makes and grants (confine.c). */
 static capl_status give_runs(void)
 {
@@ -420,6 +431,7 @@ capl_status grants_give(const capl_job *job)
   CAPL_TRY(give_words(job));
   CAPL_TRY(give_fonts());
   CAPL_TRY(give_library());
+  CAPL_TRY(give_lists());
   CAPL_TRY(give_machine());
   CAPL_TRY(give_cache(job->recipe));
   CAPL_TRY(give_temporary());

@@ -77,6 +77,20 @@ static void check_deterministic(const dnn_candidates *list, result *r)
   if (list->count > 0 && steady == 0) failed(r, "every engine changes its sums: none is left for deterministic = true");
 }
 
+/* Alpha is a float, as the compute type is: cuDNN takes a double, too, and reads half of it as a float, which is 0. */
+static void check_scales(const dnn_record *record, const dnn_graph *g, result *r)
+{
+  static const cudnnBackendAttributeName_t alpha[] = {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                                      CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA};
+  if (record->kind > DNN_CONV_GRAD_W) return;
+  int64_t count = 0;
+  float value = 0;
+  if (cudnnBackendGetAttribute(g->ops[0], alpha[record->kind], CUDNN_TYPE_FLOAT, 1, &count, &value) !=
+      CUDNN_STATUS_SUCCESS || count != 1 || value != 1)
+    failed(r, "alpha is no float of 1");
+}
+
 /* The plan's text says what the graph is; loaded again it is the same plan. */
 static void check_text(const dnn_record *record, const dnn_target *target, const dnn_plan *plan, result *r)
 {
@@ -155,6 +169,7 @@ static void check_record(const dnn_record *record, const dnn_target *target, int
     return;
   }
   expect_descriptors(record, &g, &r->found);
+  check_scales(record, &g, r);
   if (dnn_candidates_get(record, &g, target, &list) != CAPL_OK) {
     failed(r, capl_error_last()->message);
     return;
