@@ -18,6 +18,8 @@ local p = capl.params {
   epochs = 15, -- epochs of `samples` images
   samples = 50048, -- images per epoch, new ones every time
   images = 0, -- instead: so many images, the same in every epoch
+  often = "", -- characters that are sampled more often in training, such as 0O: two look-alikes
+  times = 4, -- factor for their frequency
   augment = "none", -- preset of the augmentation of training images
   batch = 64, -- images per step
   optimizer = capl.choice {"adamw", "muon"}, -- muon: for the convolutions; the others have AdamW
@@ -47,13 +49,14 @@ capl.manual_seed(p.seed)
 local CHARSET, LENGTH = "0-9A-Z", 4
 local world = capl.distributed() -- only rank 0 prints
 
-local function captchas(count, fixed, seed)
+local function captchas(count, fixed, seed, often)
   return data.captcha {preset = "lepture", charset = CHARSET, length = LENGTH, count = count, fixed = fixed,
-    seed = seed}
+    seed = seed, often = often, times = p.times}
 end
 
 local train = data.loader {
-  source = p.images > 0 and captchas(p.images, true, p.seed + 1) or captchas(p.samples, false, p.seed), role = "train",
+  source = captchas(p.images > 0 and p.images or p.samples, p.images > 0, p.images > 0 and p.seed + 1 or p.seed,
+    p.often), role = "train",
   batch = p.batch, workers = p.workers, drop_last = true, normalize = "unit",
   augment = p.augment ~= "none" and augment.preset(p.augment) or nil,
 }

@@ -373,6 +373,17 @@ def walls_as_this_kernel_has_them():
         check(status == 0 and "false\t" in out and "may not read /etc/passwd" in out, f"the checks of capl itself hold with {facts}", out + err)
 
 
+def lists_of_engines_are_written():
+    """CAPL_DNN_PLANS is the user's word: the GPU backend appends to it from behind the wall."""
+    path = os.path.abspath("lists/plans.jsonl")
+    put("shared/lists.lua", f'--- capl: 1\ncapl.io.save("{path}", {{x = capl.ones(1)}})\nprint("written")\n')
+    os.makedirs("lists")
+    status, out, err = capl("shared/lists.lua")
+    check(status == 1 and "may not write" in err, "without that word nobody writes there", out + err)
+    status, out, err = capl("shared/lists.lua", env={"CAPL_DNN_PLANS": path})
+    check(os.path.exists(path), "the list is made before the wall stands", out + err)
+
+
 def main():
     if not sys.platform.startswith("linux"):
         sys.exit(77)
@@ -391,6 +402,7 @@ def main():
     links_that_come_with_a_recipe()
     other_runs_are_out_of_reach()
     walls_as_this_kernel_has_them()
+    lists_of_engines_are_written()
     no_empty_folder_is_left()
 
 

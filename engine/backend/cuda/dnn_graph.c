@@ -64,7 +64,7 @@ static void finish_op(dnn_graph *g, descriptor d, const char *doing)
 #define SET_LIST(g, d, NAME, n, values) set(g, d, NAME, CUDNN_TYPE_INT64, n, values, #NAME)
 #define SET_INT(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_INT64, 1, &(int64_t){value}, #NAME)
 #define SET_BOOL(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_BOOLEAN, 1, &(bool){value}, #NAME)
-/* Of the compute type: a double is taken, too, but some engines compute with the float in its lower half, which is 0. */
+/* Of the compute type: of a double, which is taken, too, some engines read the float in its lower half, which is 0. */
 #define SET_SCALE(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_FLOAT, 1, &(float){value}, #NAME)
 #define SET_DTYPE(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_DATA_TYPE, 1, &(cudnnDataType_t){value}, #NAME)
 #define SET_PART(g, d, NAME, value) set(g, d, NAME, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &(descriptor){value}, #NAME)

@@ -133,13 +133,17 @@ static capl_status no_link(const char *name)
   return CAPL_EVALUE;
 }
 
-/* Lists of GPU engines, which the user's environment names (backend/cuda/dnn.h). */
+/* Lists of GPU engines, which the user's environment names (backend/cuda/dnn.h). They are made here, since a file is
+** granted by what it is, not by its name. */
 static capl_status give_lists(void)
 {
   static const char *const names[] = {"CAPL_DNN_ENGINES", "CAPL_DNN_PLANS", "CAPL_DNN_DEVICE"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *file = getenv(names[i]);
-    if (file && *file) CAPL_TRY(capl_policy_grant(file, READ_WRITE | CAPL_MAY_QUIETLY));
+    if (!file || !*file) continue;
+    int fd = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    if (fd >= 0) close(fd);
+    CAPL_TRY(capl_policy_grant(file, READ_WRITE | CAPL_MAY_QUIETLY));
   }
   return CAPL_OK;
 }
