@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "data/convert.h"
 #include "data/source.h"
@@ -168,6 +169,25 @@ static capl_status check_flips(const capl_augment_options *options, const capl_s
   return CAPL_OK;
 }
 
+/* A target image stays as it is, so its image must not move. */
+static capl_status check_targets(const capl_augment_options *options, const capl_source *source)
+{
+  static const capl_augment_op moving[] = {CAPL_AUGMENT_ROTATE, CAPL_AUGMENT_SCALE, CAPL_AUGMENT_TRANSLATE_X,
+    CAPL_AUGMENT_TRANSLATE_Y, CAPL_AUGMENT_SHEAR, CAPL_AUGMENT_FLIP, CAPL_AUGMENT_FLIP_VERTICAL, CAPL_AUGMENT_CROP,
+    CAPL_AUGMENT_PERSPECTIVE, CAPL_AUGMENT_ELASTIC};
+  for (int i = 0; i < source->n_fields; i++) {
+    if (strcmp(source->field[i].name, "target_image") != 0) continue;
+    for (size_t k = 0; k < sizeof moving / sizeof *moving; k++) {
+      if (!augment_is_asked_for(options, moving[k])) continue;
+      CAPL_FAIL(CAPL_EVALUE, "augment: %s moves the image, and target_image stays where it is",
+                augment_ops[moving[k]].name);
+      capl_error_hint("steps of colour, noise and blur are for such images; remove %s", augment_ops[moving[k]].name);
+      return CAPL_EVALUE;
+    }
+  }
+  return CAPL_OK;
+}
+
 /* What two samples together have must be sayable: a pair of labels with shares, or a mask. */
 static capl_status check_mixing(const capl_augment_options *options, const capl_source *source)
 {
@@ -198,6 +218,7 @@ capl_status capl_augment_check_source(const capl_augment_options *options, const
 {
   CAPL_TRY(capl_augment_check(options));
   if (source->width == 0) return CAPL_FAIL(CAPL_EVALUE, "augment changes images, and the source has none");
+  CAPL_TRY(check_targets(options, source));
   CAPL_TRY(check_flips(options, source));
   CAPL_TRY(check_mixing(options, source));
   return check_size(options, source);

@@ -41,9 +41,11 @@ static capl_status begin_mask(file_fields *f, const capl_mask_files *of, const c
 capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const char *where)
 {
   CAPL_TRY(begin_mask(f, &of->mask, where));
-  if (of->n_numbers + file_fields_has_mask(f) > CAPL_FIELDS_MAX)
-    return CAPL_FAIL(CAPL_EVALUE, "%s: %d fields; a sample has at most %d beside image and label", where,
-                     of->n_numbers + file_fields_has_mask(f), CAPL_FIELDS_MAX);
+  CAPL_TRY(target_files_begin(&f->target, &of->target, where));
+  int n = of->n_numbers + file_fields_has_mask(f) + (f->target.ending != NULL);
+  if (n > CAPL_FIELDS_MAX)
+    return CAPL_FAIL(CAPL_EVALUE, "%s: %d fields; a sample has at most %d beside image and label", where, n,
+                     CAPL_FIELDS_MAX);
   for (; f->n_numbers < of->n_numbers; f->n_numbers++)
     CAPL_TRY(field_numbers_begin(&f->numbers[f->n_numbers], &of->numbers[f->n_numbers]));
   return CAPL_OK;
@@ -56,17 +58,22 @@ void file_fields_fini(file_fields *f)
   free((char *)f->mask.root);
   texts_fini(&f->path);
   mask_parts_fini(&f->parts);
+  target_files_fini(&f->target);
   for (int k = 0; k < f->n_numbers; k++) field_numbers_fini(&f->numbers[k]);
   *f = (file_fields){0};
 }
 
 bool file_fields_has_mask(const file_fields *f) { return f->mask.ending || f->mask.column || f->mask.n_parts; }
 
-bool file_fields_is_mask(const file_fields *f, const char *name)
+static bool ends_in(const char *name, const char *ending)
 {
-  if (!f->mask.ending || f->mask.root) return false;
-  size_t n = strlen(name), m = strlen(f->mask.ending);
-  return n > m && strcmp(name + n - m, f->mask.ending) == 0;
+  size_t n = strlen(name), m = ending ? strlen(ending) : 0;
+  return m > 0 && n > m && strcmp(name + n - m, ending) == 0;
+}
+
+bool file_fields_is_beside(const file_fields *f, const char *name)
+{
+  return (!f->mask.root && ends_in(name, f->mask.ending)) || (!f->target.root && ends_in(name, f->target.ending));
 }
 
 static capl_status describe(const field_numbers *numbers, capl_source *source, const char *where)
@@ -91,7 +98,7 @@ capl_status file_fields_settle(const file_fields *f, capl_source *source, const 
       .name = "mask", .kind = CAPL_FIELD_MASK, .ndim = 2, .size = {source->height, source->width, 0}};
   }
   for (int k = 0; k < f->n_numbers; k++) CAPL_TRY(describe(&f->numbers[k], source, where));
-  return CAPL_OK;
+  return target_files_settle(&f->target, source, where);
 }
 
 /* ---- files beside images --------------------------------------------------------------------- */
@@ -118,6 +125,14 @@ capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, ui
   const char *between = *root && root[strlen(root) - 1] != '/' ? "/" : "";
   if (snprintf(path, BESIDE_ROOM, "%s%s%s", root, between, given) < BESIDE_ROOM) return CAPL_OK;
   return CAPL_FAIL(CAPL_EIO, "%s: the path of its mask is too long", s->title);
+}
+
+capl_status file_fields_path(const file_fields *f, const file_sample *s, uint32_t k, char path[BESIDE_ROOM])
+{
+  path[0] = '\0';
+  if (k == 0 && f->target.ending)
+    return target_files_path(&f->target, &(target_of){.title = s->title, .name = s->name}, path);
+  return file_fields_has_mask(f) ? file_fields_mask_path(f, s, k - (f->target.ending != NULL), path) : CAPL_OK;
 }
 
 capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
@@ -263,7 +278,9 @@ capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_im
     int i = first + k;
     if (to->field[i]) CAPL_TRY(read_numbers(&f->numbers[k], s, &s->source->field[i], to->field[i]));
   }
-  return CAPL_OK;
+  float *target = f->target.ending ? to->field[first + f->n_numbers] : NULL;
+  return target ? target_files_read(&f->target, &(target_of){s->source, s->title, s->name, s->width, s->height},
+                                    scratch, target) : CAPL_OK;
 }
 
 uint64_t file_fields_hash(const file_fields *f, uint64_t h)

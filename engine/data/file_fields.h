@@ -9,6 +9,7 @@
 #include "data/mask_parts.h"
 #include "data/resize.h"
 #include "data/source.h"
+#include "data/target_files.h"
 #include "data/texts.h"
 
 typedef struct {
@@ -18,6 +19,7 @@ typedef struct {
   mask_parts parts;      /* where a mask lies in several files */
   int n_numbers;
   field_numbers numbers[CAPL_FIELDS_MAX];
+  capl_target_files target; /* its texts are owned */
 } file_fields; /* start from {0} */
 
 /* Which image is asked for, and where it lies. */
@@ -37,8 +39,8 @@ typedef struct {
 CAPL_API capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const char *where);
 CAPL_API void file_fields_fini(file_fields *f);
 bool file_fields_has_mask(const file_fields *f);
-/* Whether a file is called as masks are that lie among the images. */
-bool file_fields_is_mask(const file_fields *f, const char *name);
+/* Whether a file is called as masks or target images are that lie among the images. */
+bool file_fields_is_beside(const file_fields *f, const char *name);
 /* Reads x.json beside x.png: the next sample's numbers. EIO, EFORMAT, ENOMEM. */
 CAPL_API capl_status file_fields_add_beside(file_fields *f, const char *image);
 /* Once all samples are there and the source's size is known: describes the fields. EVALUE: there is nothing in one. */
@@ -55,6 +57,8 @@ capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, c
 /* The numbers of sample i as members of a JSON object, which file_fields_begin's columns read back. EVALUE: two fields
 ** have a key in common. */
 CAPL_API capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *out);
+/* The path of the k-th file of the sample's mask and target image, from 0; empty past the last. EIO: it is too long. */
+capl_status file_fields_path(const file_fields *f, const file_sample *s, uint32_t k, char path[BESIDE_ROOM]);
 /* What samples depend on: mixed into a hash. */
 uint64_t file_fields_hash(const file_fields *f, uint64_t h);
 /* The path of the k-th file of the sample's mask, from 0; empty past the last. EIO: it is too long. */

@@ -76,7 +76,7 @@ static capl_status list_entry(folder_source *f, DIR *dir, const char *below, con
   if (snprintf(path, sizeof path, "%s%s%s", below, *below ? "/" : "", name) >= (int)sizeof path) {
     return CAPL_FAIL(CAPL_EIO, "%s/%s: the path is too long", f->set.where, below);
   }
-  if (file_fields_is_mask(&f->set.fields, name)) return CAPL_OK;
+  if (file_fields_is_beside(&f->set.fields, name)) return CAPL_OK;
   if (is_image_name(name)) return texts_add(&f->set.name, path); /* whatever it is: reading says when it is no file */
   if (listing_is_folder(dir, entry)) return list(f, path, depth + 1);
   if (is_other_image(name)) note_other(f, path);

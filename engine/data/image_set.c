@@ -375,6 +375,9 @@ capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask
   *mask = (encoded_bytes){0};
   *json = NULL;
   if (!set) return CAPL_OK;
+  if (set->fields.target.ending)
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: its target image lies in a file, and a database has no room for it",
+                     texts_get(&set->name, i));
   CAPL_TRY(mask_bytes(set, i, mask));
   return numbers_text(set, i, json);
 }
@@ -408,12 +411,12 @@ capl_status image_set_identity(capl_source *source, uint64_t *place, uint64_t *c
   for (uint32_t i = 0; i < source->count; i++) {
     set->kind->title(set, i, path, sizeof path);
     *content = mix_file(*content, path);
-    if (!file_fields_has_mask(&set->fields) || set->kind->mask) continue;
+    if (set->kind->mask) continue;
     file_sample s = file_sample_of(set, i, path, 0, 0, NULL);
-    char mask[BESIDE_ROOM] = "-";
-    for (uint32_t k = 0; *mask; k++) {
-      CAPL_TRY(file_fields_mask_path(&set->fields, &s, k, mask));
-      if (*mask) *content = mix_file(*content, mask);
+    char beside[BESIDE_ROOM] = "-";
+    for (uint32_t k = 0; *beside; k++) {
+      CAPL_TRY(file_fields_path(&set->fields, &s, k, beside));
+      if (*beside) *content = mix_file(*content, beside);
     }
   }
   *content = file_fields_hash(&set->fields, *content);

@@ -41,6 +41,13 @@ typedef struct {
   int n_parts;
 } capl_mask_files;
 
+/* An image for each image, of its size: what a model shall make of it. */
+typedef struct {
+  const char *ending; /* "_target.png": a_target.png lies beside a.jpg, and is no image of the set; NULL = none */
+  const char *root;   /* folder in which they lie as images do in theirs; NULL = the images' own */
+  int channels;       /* 1 or 3; 0 = as many as the images have */
+} capl_target_files;
+
 /* Points, boxes or numbers of each image: columns of a list that has a header, keys of JSON lines, or, in a folder,
 ** keys of the file x.json beside x.png. A key may hold a number, a list of them, or a list of points or boxes. */
 typedef struct {
@@ -54,6 +61,7 @@ typedef struct {
 /* Fields that lie in files. Of images of several widths a mask is as wide as its image; padding is 255. */
 typedef struct {
   capl_mask_files mask;
+  capl_target_files target; /* values "target_image", (C,H,W) of 0..1; not with several widths */
   int n_numbers;
   capl_number_columns numbers[CAPL_FIELDS_MAX];
 } capl_file_fields;

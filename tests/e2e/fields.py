@@ -134,11 +134,41 @@ def boxes():
     refused(["eval", model, "--data=set", "--boxes=nose"], 'set/00.json: has no key "nose"')
 
 
+def image():
+    """Of each image the one without noise: gray, then three channels out of one."""
+    for i in range(N):
+        with open(f"set/{i:02}.txt", encoding="utf-8") as file:
+            there = file.read().split()
+        with open(f"set/{i:02}_clean.png", "wb") as file:
+            file.write(png(24, 8, lambda x, y: 210 if NAMES[x // 8] in there and 2 <= y < 6 and 2 <= x % 8 < 6 else 30))
+    source, words = 'target_image = "_clean.png"', ["--target_image=_clean.png"]
+    model, e, out = trained("image", SOURCE=source, OUTPUTS="192", SHAPE=", nn.Unflatten(2, {1, 8, 24})", STEPS="200",
+                            DESCRIPTION='capl.model(model, {output = "image", channels = 1, mean = {0.5}, std = {0.25}})',
+                            METER='meter = "image",', LOSS="nn.mse(output * 0.25 + 0.5, batch.target_image)")
+    check(e["kind"] == "image" and e["main"] == "psnr" and e["psnr"] > 15 and 0 < e["mse"] < e["mae"] < 0.2, "images are learned", str(e)[:400])
+    check("PSNR " in out and "psnr" in e["worst"][0] and os.path.isfile("runs/image/" + e["worst"][0]["overlay"]), "the worst ones", str(e)[:400])
+    r = evaluated(model, "set", *words)
+    check(r["n"] == N and r["psnr"] > 15 and 0 < r["mse"] < r["mae"] < 0.2, "eval", str(r)[:400])
+    with open("one.csv", "w", encoding="utf-8") as file:
+        file.write("path\nset/00.png\n")
+    one = evaluated(model, "one.csv", *words)
+    status, out, err = capl("predict", model, "set/00.png", "--out=drawn", "--json")
+    check(status == 0 and json.loads(out)["image"] == {"width": 24, "height": 8}, "predict", out + err)
+    os.rename("drawn/00.png", "set/00_clean.png")
+    same = evaluated(model, "one.csv", *words)
+    check(one["psnr"] < 100 and same["psnr"] == 100 and same["mse"] < 1e-12, "what predict writes is what eval reads", f"{one} {same}"[:400])
+    refused(["eval", model, "--data=set"], "set/00_target.png: ", "it is the target image of set/00.png")
+    with open("set/00_clean.png", "wb") as file:
+        file.write(png(24, 9, lambda x, y: 0))
+    refused(["eval", model, "--data=set", *words], "set/00_clean.png: the target image is 24 x 9 px, but its image set/00.png is 24 x 8")
+
+
 def main():
     images()
     boxes()
     classes()
     series()
+    image() # the last: its files would be images of the others
 
 
 in_empty_folder(main)

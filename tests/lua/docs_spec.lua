@@ -16,7 +16,7 @@ local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua
   "optim/clip.lua", "optim/groups.lua", "optim/lr_factor.lua", "train/callbacks/early_stop.lua",
   "train/callbacks/best.lua", "train/evaluation.lua", "meter/text.lua", "meter/classification.lua",
   "meter/multilabel.lua", "meter/detection.lua",
-  "meter/segmentation.lua", "meter/localization.lua", "meter/regression.lua", "nn/ensemble.lua", "plot/init.lua", "plot/overlay.lua",
+  "meter/segmentation.lua", "meter/localization.lua", "meter/regression.lua", "meter/image.lua", "nn/ensemble.lua", "plot/init.lua", "plot/overlay.lua",
   "nn/recompute.lua", "train/callbacks/anomaly.lua", "train/callbacks/initial_loss.lua", "train/callbacks/plan.lua",
   "train/callbacks/shards.lua", "train/batch_by_memory.lua", "train/lr_find.lua", "augment/presets.lua",
   "nn/layernorm.lua", "nn/attention.lua", "run/log.lua", "augment/init.lua", "augment/schedule.lua"}

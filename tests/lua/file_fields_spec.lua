@@ -1,4 +1,5 @@
--- Masks, points, boxes and numbers in files: beside images, in lists, damaged, and as generated scenes are written.
+-- Masks, target images, points, boxes and numbers in files: beside images, in lists, damaged, and as generated scenes
+-- are written.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
@@ -46,6 +47,49 @@ describe("fields in files", function()
 
   local function image(name, width, height) png(root .. "/" .. name, constant(width or 4, height or 2, 9)) end
   local function mask(name, rows) png(root .. "/" .. name, rows) end
+
+  describe("target images", function()
+    it("lie beside images or below another folder, and are no images of the set", function()
+      image "a.png"
+      mask("a_clean.png", {{0, 51, 102, 153}, {204, 255, 0, 0}})
+      local source = data.folder(root, {target_image = "_clean.png"})
+      assert.equal(1, source:count())
+      assert.same({1, 1, 2, 4}, read(source).target_image.shape)
+      local want, hash = {{0, 0.2, 0.4, 0.6}, {0.8, 1, 0, 0}}, source.box:hash()
+      for y, row in ipairs(read(source).target_image:tolist()[1][1]) do
+        for x, level in ipairs(row) do assert.near(want[y][x], level, 1e-6) end
+      end
+      mask("a_clean.png", {{255, 51, 102, 153}, {204, 255, 0, 0}})
+      assert.not_equal(hash, data.folder(root, {target_image = "_clean.png"}).box:hash())
+      os.execute(("mv '%s/a_clean.png' '%s/masks/a.png' && mkdir '%s/set' && mv '%s/a.png' '%s/set'"):format(root, root,
+        root, root, root))
+      local rgb = data.folder(root .. "/set", {target_image = {root = root .. "/masks", file = ".png", channels = 3}})
+      local target = read(rgb).target_image
+      assert.same({1, 3, 2, 4}, target.shape)
+      assert.same(target:narrow(2, 1, 1):tolist(), target:narrow(2, 3, 1):tolist())
+      local large = data.folder(root .. "/set", {target_image = {root = root .. "/masks", file = ".png"}, width = 8,
+        height = 4, resize = true})
+      assert.same({1, 1, 4, 8}, read(large).target_image.shape)
+    end)
+
+    it("are refused where they are missing, of another size, would not move, or would be lost", function()
+      image "a.png"
+      local source = data.folder(root, {target_image = "_clean.png"})
+      raises("it is the target image of " .. root .. "/a.png", read, source)
+      image("a_clean.png", 4, 3)
+      raises("a_clean.png: the target image is 4 x 3 px, but its image " .. root .. "/a.png is 4 x 2", read, source)
+      raises("augment: rotate moves the image, and target_image stays where it is", data.loader, {source = source,
+        role = "train", batch = 1, augment = {rotate = {-5, 5}}})
+      raises("its target image", source.box.pack, source.box, root .. "/db")
+      raises("target images are of images of one size", data.folder, root, {target_image = "_clean.png", height = 2,
+        widths = {4, 8}})
+      raises("a target image has 1 or 3 channels, not 2", data.folder, root,
+        {target_image = {file = "_clean.png", channels = 2}})
+      raises("target_image names a file", data.folder, root, {target_image = {}})
+      raises("a database holds no target images", data.lmdb, root, {target_image = "_clean.png"})
+      raises("numbers cannot be called target_image", data.folder, root, {numbers = {target_image = "x"}})
+    end)
+  end)
 
   describe("masks", function()
     it("lie beside images, and are no images", function()

@@ -60,6 +60,16 @@ static void read_mask(lua_State *L, const char *op, capl_mask_files *mask)
   read_parts(L, op, mask);
 }
 
+/* Of the table on top, likewise. */
+static void read_target(lua_State *L, const char *op, capl_target_files *target)
+{
+  static const bind_option_spec options[] = {{"ending", BIND_TEXT(capl_target_files, ending)},
+                                             {"root", BIND_PATH(capl_target_files, root), .rights = CAPL_MAY_READ},
+                                             {"channels", BIND_WHOLE(capl_target_files, channels), .max = 3},
+                                             BIND_END};
+  bind_read_options(L, op, lua_gettop(L), options, target);
+}
+
 static const char *const kinds[] = {"mask", "points", "boxes", "values", NULL}; /* ORDER capl_field_kind */
 
 /* Of the table on top. Leaves the list of columns on the stack in its place. */
@@ -101,6 +111,8 @@ void data_option_fields(lua_State *L, const char *op, int i, capl_file_fields *f
   int table = lua_gettop(L);
   lua_getfield(L, table, "mask");
   if (lua_istable(L, -1)) read_mask(L, op, &fields->mask);
+  lua_getfield(L, table, "target");
+  if (lua_istable(L, -1)) read_target(L, op, &fields->target);
   lua_getfield(L, table, "numbers");
   int list = lua_gettop(L), n = lua_istable(L, list) ? (int)lua_objlen(L, list) : 0;
   if (n > CAPL_FIELDS_MAX)

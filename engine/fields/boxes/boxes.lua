@@ -47,6 +47,9 @@ function boxes.json(out, _, d)
   return {boxes = list}
 end
 
+boxes.files = {{name = "boxes", value = "KEYS", list = true,
+  doc = "boxes: columns \"left top right bottom class\", or a key of JSON (boxes)"}}
+
 --- How capl eval reads the truth: columns of a table, or boxes of JSON.
 function boxes.truth(_, o) return {boxes = o.boxes or "boxes"} end
 

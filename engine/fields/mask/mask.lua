@@ -37,6 +37,9 @@ function mask.picture(out) return out.levels:unsqueeze(1) end
 
 function mask.draw(overlay, picture, out) return overlay.mask(picture, out.levels) end
 
+mask.files = {{name = "mask", value = "ENDING",
+  doc = "masks: ending of the files beside the images (_mask.png), or the column of a list"}}
+
 --- How capl eval reads the truth: masks beside the images.
 function mask.truth(d, o) return {mask = o.mask or {file = "_mask.png", classes = d.classes}} end
 

@@ -37,6 +37,9 @@ function numbers.json(out, _, d)
   return {numbers = list}
 end
 
+numbers.files = {{name = "numbers", value = "KEYS", list = true,
+  doc = "numbers: columns or keys of JSON (their names)"}}
+
 --- How capl eval reads the truth: columns of their names.
 function numbers.truth(d, o) return {numbers = o.numbers or d.numbers} end
 

@@ -51,6 +51,9 @@ function points.draw(overlay, picture, out, d)
   return overlay.points(picture, list)
 end
 
+points.files = {{name = "points", value = "KEYS", list = true,
+  doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON (NAME_x NAME_y of each)"}}
+
 --- How capl eval reads the truth: columns NAME_x NAME_y of a table, or the key points of JSON.
 function points.truth(d, o)
   if not o.columns then return {points = o.points or "points"} end

@@ -41,6 +41,8 @@ function series.json(out, _, d)
   return {series = rows}
 end
 
+series.files = require("fields.numbers").files
+
 --- How capl eval reads the truth: a key of JSON that holds the rows, or columns of all their numbers.
 function series.truth(_, o) return {numbers = o.numbers or {"series"}} end
 

@@ -19,12 +19,6 @@ local spec = decoding.add_to {
   {name = "label", type = "text", value = "PATTERN",
     doc = "folders: Lua pattern whose capture in the file name is the label, or folder, auto (texts auto, classes folder)"},
   {name = "several", type = "text", value = "MARK", doc = "several classes of an image: what separates their names (|)"},
-  {name = "mask", type = "text", value = "ENDING",
-    doc = "masks: ending of the files beside the images (_mask.png), or the column of a list"},
-  {name = "points", type = "text", value = "KEYS",
-    doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON (NAME_x NAME_y of each)"},
-  {name = "boxes", type = "text", value = "KEYS", doc = "boxes: columns \"left top right bottom class\", or a key of JSON (boxes)"},
-  {name = "numbers", type = "text", value = "KEYS", doc = "numbers: columns or keys of JSON (their names)"},
   {name = "output", type = "text", value = "NAME", doc = "models with several outputs: the one to evaluate"},
   {name = "errors", type = "text", value = "FILE",
   doc = "output file for wrong predictions: path, label, text, confidence"},
@@ -32,6 +26,17 @@ local spec = decoding.add_to {
   decoding.device, decoding.precision,
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
+
+-- Where each kind's truth is, behind --several; what two kinds share is one option.
+local truths, place = {}, 3
+for _, kind in ipairs(fields.kinds) do
+  for _, option in ipairs(kind.files or {}) do
+    if not truths[option.name] then
+      place, truths[option.name] = place + 1, option
+      table.insert(spec, place, {name = option.name, type = "text", value = option.value, doc = option.doc})
+    end
+  end
+end
 
 -- ---- truth ----
 
@@ -125,10 +130,9 @@ local BATCH = 16
 
 -- Options of data.open for the truth of a kind that is measured by a field of the samples.
 local function fields_of(o, d)
-  local opts = d.kind.truth(d, {mask = o.mask, points = data_fields.list(o.points),
-    boxes = data_fields.list(o.boxes), numbers = data_fields.list(o.numbers),
-    columns = o.data:find("%.[ct]sv$") ~= nil})
-  return opts
+  local given = {columns = o.data:find("%.[ct]sv$") ~= nil}
+  for name, option in pairs(truths) do given[name] = option.list and data_fields.list(o[name]) or o[name] end
+  return d.kind.truth(d, given)
 end
 
 -- What the model says of samples: of each the output to evaluate, decoded as its file says.
@@ -142,12 +146,26 @@ local function outputs_of(model, source, ids, d)
   return outs
 end
 
+-- The fields of samples, as a batch has them.
+local function truth_of(source, ids)
+  local lists, batch = {}, {}
+  for _, id in ipairs(ids) do
+    for name, x in pairs((select(3, source.box:read(1, id)))) do
+      lists[name] = lists[name] or {dim = 1}
+      table.insert(lists[name], x)
+    end
+  end
+  for name, list in pairs(lists) do batch[name] = core.op.concat(unpack(list)) end
+  return batch
+end
+
 --- Images with fields. -> meter, source
 local function read_fields(model, o, d)
   if #o.info.inputs > 1 then core.fail("capl eval reads images or rows; this model takes both") end
   local source = data.open(o.data, sized(fields_of(o, d), o.info))
   local loader = data.loader{source = source, role = "test", batch = BATCH, workers = 0}
   local meter = new_meter(d, loader)
+  meter.again = function(ids) return truth_of(source, ids), d.kind.measured(outputs_of(model, source, ids, d), d) end
   core.no_grad(function()
     for batch in loader:epoch(1) do
       meter:add(d.kind.measured(outputs_of(model, source, batch.ids, d), d), batch)
@@ -174,7 +192,7 @@ end
 
 --- Every row of a CSV file that has the rows before it and a truth. -> meter, what else is known of the rows
 local function read_rows(model, o, d)
-  local columns = d.kind.truth and d.kind.truth(d, {numbers = data_fields.list(o.numbers)}).numbers
+  local columns = fields_of(o, d).numbers
   if not columns then core.fail(("capl eval does not read %s of rows"):format(d.kind.name)) end
   local truth, name = rows.truth(o.data, columns)
   local meter = new_meter(d, {source = {name = function(_, row) return name(row) end}})

@@ -1,4 +1,4 @@
--- file_fields.lua: options mask, points, boxes and numbers of sources of files, as the engine reads them.
+-- file_fields.lua: options mask, target_image, points, boxes and numbers of sources of files, as the engine reads them.
 -- SPDX-License-Identifier: Apache-2.0
 local check = require "check"
 local field_names = require "data.field_names"
@@ -7,7 +7,7 @@ local sorted_keys = require "sorted_keys"
 local file_fields = {}
 
 --- The options' names.
-file_fields.keys = {"mask", "points", "boxes", "numbers"}
+file_fields.keys = {"mask", "target_image", "points", "boxes", "numbers"}
 
 -- ---- masks ----
 
@@ -79,6 +79,22 @@ local function read_mask(op, mask)
   return {ending = o.file, column = o.column, root = o.root, classes = n, values = o.values}, names or n
 end
 
+-- ---- target images ----
+
+-- target_image = "_target.png" | {file =, root =, channels =} -> for the engine
+local function read_target(op, given)
+  if op == "data.lmdb" then
+    check.fail(op, "a database holds no target images", "data.folder and data.list read them beside the images")
+  end
+  if type(given) == "string" then given = {file = given} end
+  check.value(op, {"target_image", "string", "table"}, given)
+  local o = check.keys(op .. ": target_image", given, {"file", "root", "channels"})
+  if type(o.file) ~= "string" or o.file == "" then
+    check.fail(op, 'target_image names a file: the ending of the images beside the images, such as "_target.png"')
+  end
+  return {ending = o.file, root = o.root, channels = o.channels}
+end
+
 -- ---- columns ----
 
 local rows = {
@@ -123,7 +139,7 @@ local function number_field(op, name, columns)
   return {name = name, kind = "values", per_row = 1, columns = columns}
 end
 
-local reserved = {image = true, target = true, mask = true, points = true, boxes = true}
+local reserved = {image = true, target = true, target_image = true, mask = true, points = true, boxes = true}
 
 -- numbers = {"pm25", "temp"}, or {weather = {"pm25", "temp"}, angle = "angle"}
 local function read_numbers(op, fields, numbers)
@@ -147,9 +163,12 @@ end
 --- What of these options the engine gets; nil without any.
 -- out  table, names of the mask's classes or how many they are
 function file_fields.read(op, o)
-  if o.mask == nil and o.points == nil and o.boxes == nil and o.numbers == nil then return nil end
+  local any = false
+  for _, key in ipairs(file_fields.keys) do any = any or o[key] ~= nil end
+  if not any then return nil end
   local out, classes = {numbers = {}}, nil
   if o.mask ~= nil then out.mask, classes = read_mask(op, o.mask) end
+  if o.target_image ~= nil then out.target = read_target(op, o.target_image) end
   for _, key in ipairs{"points", "boxes"} do
     if o[key] ~= nil then out.numbers[#out.numbers + 1] = read_places(op, key, o[key]) end
   end

@@ -493,11 +493,15 @@ function files.new(make)
   --       mask = {parts = {"skin", "hair"}, root = "parts", classes = {"none", "skin", "hair"}}: below root each image
   --       has files IMAGE_PART.png, white where the part is; later parts cover earlier ones, the first class is where
   --       none is. They have one size, maybe another one than the image, and leading zeros of IMAGE do not count.
+  --       target_image = "_target.png": a_target.png is what a model shall make of a.png, an image of its size, and no
+  --       image of the source. target_image = {file = ".png", root = "clean", channels = 3}: they lie below another
+  --       folder; 1 or 3 channels, those of the images unless said. No augmentation may move such images
   --       points = "eyes", boxes = "boxes", numbers = {"pm25", "temp"}: keys of the file a.json beside a.png: a point
   --       is [x, y] or [x, y, visible], a box [left, top, right, bottom] or with its class, in px; one, or a list of
   --       them;
-  --       null is a place that is not there. Batches have mask (N,H,W), points (N,P,3), boxes (N,B,5), filled up with
-  --       what is not there, and numbers (N,n); numbers = {air = {"pm25", "temp"}, angle = "angle"} names more of them
+  --       null is a place that is not there. Batches have mask (N,H,W), target_image (N,C,H,W) from 0 to 1, points
+  --       (N,P,3), boxes (N,B,5), filled up with what is not there, and numbers (N,n); numbers = {air = {"pm25",
+  --       "temp"}, angle = "angle"} names more of them
   -- errs io: the folder cannot be read; value: no image file, a label rule that fits none of them, unknown option
   function made.folder(dir, opts)
     local o = check.keys("data.folder", opts, folder_keys)
@@ -572,10 +576,10 @@ function files.new(make)
 
   --- Opens a source by the kind of its path: a folder, a database (a folder with a data.mdb, a *.mdb file), or else a
   -- list.
-  -- opts charset, length, case, variable, width, height, widths, resize, channels, several, mask, points, boxes,
-  --      numbers; label, classes: for folders, others have their labels; with label = "auto", or with points, boxes or
-  --      numbers, a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them. The files and folders of mask
-  --      are those of folders and lists
+  -- opts charset, length, case, variable, width, height, widths, resize, channels, several, mask,
+  --      target_image, points, boxes, numbers; label, classes: for folders, others have their labels; with label =
+  --      "auto", or with points, boxes or numbers, a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them.
+  --      The files and folders of mask are those of folders and lists
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)

@@ -65,6 +65,7 @@ places.objects = {
   about = "what train.MultilabelMeter gives, and train.evaluate for several classes of a sample"},
   {name = "detection_meter", modules = {"meter.detection"}, class = "Detection",
   about = "what train.DetectionMeter gives"},
+  {name = "image_meter", modules = {"meter.image"}, class = "Image", about = "what train.ImageMeter gives"},
   {name = "text_meter", modules = {"meter.text"}, class = "Text",
   about = "what train.TextMeter gives, and train.evaluate for texts"},
   {name = "segmentation_meter", modules = {"meter.segmentation"}, class = "Segmentation",

@@ -33,7 +33,11 @@
 --                  what separates the names of a label, where it has several
 -- or by fields of samples:
 --   field          name of the batch's field that the meter reads
---   truth(d, o)    which fields files are opened with for capl eval: options of data.open
+--   files          options of capl eval that say where the truth is: list of {name, value, doc, list = true: commas
+--                  separate several}
+--   truth(d, o)    which fields files are opened with for capl eval: options of data.open; o: of these options
+--   compared(meter, e, batch, output)   what was meant and read as pictures, and words, for the sheet of samples;
+--                  missing: train/samples.lua shows them
 --   measured(outs, d)     what the meter takes as output of a batch, of the outputs of its samples
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...

@@ -66,6 +66,12 @@ local function check_own(op, made)
   return made
 end
 
+-- Options of a meter of an output that capl.model was given.
+local function measures_of(name, given)
+  local kind = given and fields.kind(given.output or given.kind)
+  return kind and kind.meter == name and kind.measures and kind.measures(given) or {}
+end
+
 local function make_kind(op, name, loader, opts)
   local kind = kind_of(op, name)
   if not kind.suits(loader) then
@@ -75,17 +81,19 @@ local function make_kind(op, name, loader, opts)
       or "meter = function(loader) return {…} end makes one of your own")
   end
   local known = observer.model_options or {}
-  local given = fields.kind(known.output)
-  local own = given and given.meter == name and given.measures and given.measures(known) or {}
+  local own = measures_of(name, known)
   own.loader, own.merge = loader, opts.merge
   if name == "text" then own.decoding = opts.decoding or known.decoding end
   return require("meter." .. name).new(own)
 end
 
--- Numbers whose field has the output's name are that field.
+-- Numbers and images whose field has the output's name are that field.
 local function make_named(op, name, what, loader, opts)
-  if what == "regression" and has_field(name)(loader) then
-    return require("meter." .. what).new{field = name, loader = loader}
+  local made = type(what) == "string" and kind_of(op, what) and require("meter." .. what)
+  if made and made.any_field and has_field(name)(loader) then
+    local own = measures_of(what, ((observer.model_options or {}).outputs or {})[name])
+    own.field, own.loader = name, loader
+    return made.new(own)
   end
   return meter.make(op, what, loader, opts)
 end

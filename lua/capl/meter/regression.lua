@@ -230,4 +230,4 @@ function Regression:write()
   return out
 end
 
-return {new = new}
+return {new = new, any_field = true}

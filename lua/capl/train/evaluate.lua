@@ -162,12 +162,12 @@ end
 -- in   model; loader with role "val" or "test". Test images are read with one set of weights only: what is compared or
 --      chosen is compared on "val"
 -- opts precision = "auto"; meter = "text" (where the samples have texts) | "classification" | "multilabel" (where
---      their labels are classes) | "segmentation" | "localization" | "detection" | "regression" | function(loader) ->
---      meter | {NAME = one of these, …} for the outputs of that name of a model that returns a table: their metrics
---      are called "NAME.mae"; main = "NAME.mae": the one that says which of two models is better; merge = {"0O", …}
---      sets of characters counted as one beside the strict metric (default: the look-alikes of the charset); decoding
---      = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its mean; input = function(batch)
---      -> what the model is called with (as capl.model says, else batch.image or batch.input)
+--      their labels are classes) | "segmentation" | "localization" | "detection" | "regression" | "image" |
+--      function(loader) -> meter | {NAME = one of these, …} for the outputs of that name of a model that returns a
+--      table: their metrics are called "NAME.mae"; main = "NAME.mae": the one that says which of two models is
+--      better; merge = {"0O", …} sets of characters counted as one beside the strict metric (default: the look-alikes
+--      of the charset); decoding = "argmax" | "ctc" (that of capl.model); loss = function(output, batch) for its mean;
+--      input = function(batch) -> what the model is called with (as capl.model says, else batch.image or batch.input)
 -- In a world of several ranks each reads its part, and all get the meter that one process would have.
 -- out  meter: meter:result(), meter:line(), meter.main = name of the metric that says which model is better,
 --      meter.better = "max" | "min"; meter.loss; meter.replaced = unreadable samples that on_error = "skip" replaced by

@@ -5,6 +5,7 @@
 local core, observer = ...
 
 local check = require "check"
+local fields = require "fields"
 local Run = require "run"
 local samples = require "train.samples"
 
@@ -39,7 +40,10 @@ local function title_line(meter)
   return meter.caption and line or (line:gsub(" %[[^%]]*%]", ""))
 end
 
-local shares = {exact = true, miou = true, accuracy = true, map = true, map_50 = true}
+local shares = {}
+for _, kind in ipairs(fields.kinds) do
+  if kind.is_share then shares[kind.metric] = true end
+end
 
 --- A few words for the line that is redrawn: "val 96.1 %".
 function evaluation.note(meter)

@@ -27,6 +27,7 @@ return require("missing").watch("train", {
   TextMeter = require "meter.text".new,
   ClassificationMeter = require "meter.classification".new,
   SegmentationMeter = require "meter.segmentation".new,
+  ImageMeter = require "meter.image".new,
   DetectionMeter = require "meter.detection".new,
   LocalizationMeter = require "meter.localization".new,
   MultilabelMeter = require "meter.multilabel".new,

@@ -6,6 +6,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local kinds = require("fields").kinds
+
 local samples = {}
 
 local CELLS = 24 -- pictures of texts and classes
@@ -230,6 +232,34 @@ local function masks_sheet(meter, title)
     BEST_MASKS, function(e) return mask_views(meter, e, masks[e.id]) end)
 end
 
+-- ---- images ----
+
+-- The kind of outputs that shows what a meter has compared; nil: it is another one.
+local function comparing(meter)
+  for _, kind in ipairs(kinds) do
+    if kind.compared and kind.meter == meter.kind then return kind end
+  end
+end
+
+-- The image, what was meant, what was read, as the kind shows them.
+local function compared_views(meter, e)
+  local image, kind = samples.image_of(meter, e.id), comparing(meter)
+  if not meter.again or not meter.loader.low then return {} end
+  local meant, read, words = core.no_grad(core.scope, function()
+    local batch, output = meter.again{e.id}
+    local one, other, text = kind.compared(meter, e, batch, output)
+    return one and one:keep(), other and other:keep(), text
+  end)
+  if not image or not meant then return {} end
+  return {{image = image, caption = samples.name_of(meter, e.id) or ("sample %d"):format(e.id)},
+    {image = meant, caption = "meant"}, {image = read, caption = words}}
+end
+
+local function compared_sheet(meter, title)
+  return gallery({title = title, columns = 6, together = 3}, meter:samples(), MASKS, BEST_MASKS,
+    function(e) return compared_views(meter, e) end)
+end
+
 -- ---- numbers ----
 
 local function limits(column)
@@ -303,7 +333,7 @@ local sheets = {localization = points_sheet, detection = boxes_sheet, segmentati
 --- Writes samples.png; nothing where no sample has a picture.
 -- in   meter of an evaluation; path; title
 function samples.draw(meter, path, title)
-  local sheet = meter.caption and captioned_sheet or sheets[meter.kind]
+  local sheet = meter.caption and captioned_sheet or comparing(meter) and compared_sheet or sheets[meter.kind]
   local picture = sheet and core.no_grad(sheet, meter, title)
   known[meter] = nil
   if picture then core.data.png_write(path, picture) end
@@ -326,7 +356,7 @@ local views = {
 --- Small pictures of points, masks and numbers -> {[id of the sample] = u8 (1,3,H,W)}; {} of other kinds.
 function samples.thumbs(meter, entries)
   local out, masks = {}, meter.kind == "segmentation" and masks_of(meter, first(entries, MASKS))
-  local view_of = views[meter.kind]
+  local view_of = comparing(meter) and function(_, e) return compared_views(meter, e)[3] end or views[meter.kind]
   for _, e in ipairs(view_of and entries or {}) do
     local view = not out[e.id] and view_of(meter, e, masks)
     if view then
