@@ -1,4 +1,4 @@
-/* norm.c -- batch norm, alone and fused with relu and 2x2 max pooling, forward and backward.
+/* norm.c -- batch norm, alone and fused with relu or silu and 2x2 max pooling, forward and backward.
 **
 ** Own kernels take every number of channels, and the fused ops, of which cuDNN has few; they read x twice, which is
 ** what any implementation does whose x is larger than the chip. cuDNN also has batch norms of one kernel that keep x on
@@ -85,7 +85,7 @@ static capl_status try_dnn(const capl_call *call, const dnn_record *record, cons
 /* What cuDNN is timed against: a call by own kernels. */
 typedef struct {
   const capl_call *call;
-  bool relu;
+  norm_act act;
 } own_call;
 
 static capl_status native_forward(const void *data);
@@ -97,7 +97,7 @@ static float *data_or_null(const capl_tensor *t)
 }
 
 /* batch_norm and bn_act in training. */
-static capl_status train_by_dnn(const capl_call *call, bool relu, bool *done)
+static capl_status train_by_dnn(const capl_call *call, norm_act act, bool *done)
 {
   const capl_tensor *x = call->in[NORM_X];
   dnn_record record = record_of(DNN_NORM, x);
@@ -109,9 +109,9 @@ static capl_status train_by_dnn(const capl_call *call, bool relu, bool *done)
                            [DNN_RUNNING_MEAN] = data_or_null(call_input(call, NORM_RUNNING_MEAN)),
                            [DNN_RUNNING_VAR] = data_or_null(call_input(call, NORM_RUNNING_VAR))},
                     .eps = (float)call->attr[NORM_EPS].f, .momentum = (float)call->attr[NORM_MOMENTUM].f};
-  record.relu = relu;
+  record.relu = act == NORM_THEN_RELU;
   record.running = p.at[DNN_RUNNING_MEAN] != NULL;
-  return try_dnn(call, &record, &p, &(dnn_work){native_forward, &(own_call){call, relu}}, done);
+  return try_dnn(call, &record, &p, &(dnn_work){native_forward, &(own_call){call, act}}, done);
 }
 
 /* batch_norm_grad in training. */
@@ -124,7 +124,7 @@ static capl_status differentiate_by_dnn(const capl_call *call, bool *done)
                            [DNN_INVSTD] = capl_tensor_data(call->in[4]), [DNN_DX] = capl_tensor_data(call->out[0]),
                            [DNN_DSCALE] = capl_tensor_data(call->out[1]),
                            [DNN_DSHIFT] = capl_tensor_data(call->out[2])}};
-  return try_dnn(call, &record, &p, &(dnn_work){native_backward, &(own_call){call, false}}, done);
+  return try_dnn(call, &record, &p, &(dnn_work){native_backward, &(own_call){call, NORM_THEN_NOTHING}}, done);
 }
 
 /* ---- forward ---- */
@@ -159,13 +159,13 @@ static norm_channels channels_of(const capl_call *call)
                          capl_tensor_data(call->out[NORM_MEAN]), capl_tensor_data(call->out[NORM_INVSTD])};
 }
 
-static capl_status apply(const capl_call *call, const capl_tensor *x, bool relu)
+static capl_status apply(const capl_call *call, const capl_tensor *x, norm_act act)
 {
   void *y = capl_tensor_data(call->out[NORM_Y]);
   int vector = vector_of(x, y, NULL);
   norm_apply_args args = {.p = cut(pixels_of(x), x, vector, CU_PIXEL_BLOCKS), .c = channels_of(call),
-                          .x = capl_tensor_data(x), .y = y, .relu = relu};
-  return launch_cut(NORM_APPLY, x, vector, &args.p, &args);
+                          .x = capl_tensor_data(x), .y = y};
+  return launch_cut(NORM_APPLY + (int)act, x, vector, &args.p, &args);
 }
 
 static capl_status apply_pool(const capl_call *call, const capl_tensor *x)
@@ -192,29 +192,34 @@ static capl_status native_forward(const void *data)
   capl_call call = *own->call;
   call.n_in = NORM_RUNNING_MEAN;
   CAPL_TRY(batch_statistics(&call, call.in[NORM_X]));
-  return apply(&call, call.in[NORM_X], own->relu);
+  return apply(&call, call.in[NORM_X], own->act);
 }
 
-/* Nothing to normalize: in training the shape rule has refused that. */
-static capl_status normalize(const capl_call *call, bool relu)
+/* Nothing to normalize: in training the shape rule has refused that. cuDNN's records have no silu. */
+static capl_status normalize(const capl_call *call, norm_act act)
 {
   const capl_tensor *x = call->in[NORM_X];
   bool done = false;
   if (x->size[1] == 0) return CAPL_OK;
-  if (call->attr[NORM_TRAINING].i) CAPL_TRY(train_by_dnn(call, relu, &done));
+  if (call->attr[NORM_TRAINING].i && act != NORM_THEN_SILU) CAPL_TRY(train_by_dnn(call, act, &done));
   if (done) return CAPL_OK;
   CAPL_TRY(statistics(call));
-  return capl_tensor_numel(x) ? apply(call, x, relu) : CAPL_OK;
+  return capl_tensor_numel(x) ? apply(call, x, act) : CAPL_OK;
 }
 
 static capl_status cu_batch_norm(const capl_call *call)
 {
-  return normalize(call, false);
+  return normalize(call, NORM_THEN_NOTHING);
+}
+
+static norm_act act_of(const capl_attr *attr)
+{
+  return attr->i == NORM_SILU ? NORM_THEN_SILU : NORM_THEN_RELU;
 }
 
 static capl_status cu_bn_act(const capl_call *call)
 {
-  return normalize(call, true);
+  return normalize(call, act_of(&call->attr[NORM_ACT]));
 }
 
 /* The gradient's sums need the windows' winners alone, a quarter of x; their places are found again for dx. */
@@ -242,13 +247,13 @@ static norm_channels grad_channels(const capl_call *call, bool fused)
 }
 
 /* dweight and dbias. x: the values that dy belongs to. */
-static capl_status sum_gradients(const capl_call *call, const capl_tensor *x, norm_grad_args args)
+static capl_status sum_gradients(const capl_call *call, const capl_tensor *x, norm_act act, norm_grad_args args)
 {
   int vector = vector_of(x, args.dy, NULL);
   args.x = capl_tensor_data(x);
   args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
   CAPL_TRY(partial_get(call, &args.p, &args.partial, &args.counters));
-  capl_status status = launch_cut(NORM_GRAD_SUMS, x, vector, &args.p, &args);
+  capl_status status = launch_cut(NORM_GRAD_SUMS + (int)act, x, vector, &args.p, &args);
   capl_scratch_put(call->device, args.partial);
   return status;
 }
@@ -266,24 +271,23 @@ static norm_grad_args grad_args(const capl_call *call, bool fused)
   return (norm_grad_args){.c = grad_channels(call, fused), .x = capl_tensor_data(x),
                           .dy = capl_tensor_data(call->in[1]), .dx = capl_tensor_data(call->out[0]),
                           .dweight = capl_tensor_data(call->out[1]), .dbias = capl_tensor_data(call->out[2]),
-                          .share = (float)(1 / (double)pixels_of(x)), .training = call->attr[NORM_GRAD_TRAINING].i,
-                          .relu = fused};
+                          .share = (float)(1 / (double)pixels_of(x)), .training = call->attr[NORM_GRAD_TRAINING].i};
 }
 
-static capl_status differentiate(const capl_call *call, bool fused)
+static capl_status differentiate(const capl_call *call, norm_act act)
 {
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
-  norm_grad_args args = grad_args(call, fused);
-  CAPL_TRY(sum_gradients(call, x, args));
+  norm_grad_args args = grad_args(call, act != NORM_THEN_NOTHING);
+  CAPL_TRY(sum_gradients(call, x, act, args));
   int vector = vector_of(x, args.dy, args.dx);
   args.p = cut(pixels_of(x), x, vector, NORM_GRAD_BLOCKS(vector));
-  return launch_cut(NORM_GRAD_APPLY, x, vector, &args.p, &args);
+  return launch_cut(NORM_GRAD_APPLY + (int)act, x, vector, &args.p, &args);
 }
 
 static capl_status native_backward(const void *data)
 {
-  return differentiate(((const own_call *)data)->call, false);
+  return differentiate(((const own_call *)data)->call, NORM_THEN_NOTHING);
 }
 
 static capl_status cu_batch_norm_grad(const capl_call *call)
@@ -291,12 +295,12 @@ static capl_status cu_batch_norm_grad(const capl_call *call)
   bool done = false;
   if (call->attr[NORM_GRAD_TRAINING].i) CAPL_TRY(differentiate_by_dnn(call, &done));
   if (done) return CAPL_OK;
-  return differentiate(call, false);
+  return differentiate(call, NORM_THEN_NOTHING);
 }
 
 static capl_status cu_bn_act_grad(const capl_call *call)
 {
-  return differentiate(call, true);
+  return differentiate(call, act_of(&call->attr[NORM_GRAD_ACT]));
 }
 
 static capl_status cu_bn_act_pool_grad(const capl_call *call)
@@ -304,18 +308,12 @@ static capl_status cu_bn_act_pool_grad(const capl_call *call)
   const capl_tensor *x = call->in[0];
   if (capl_tensor_numel(x) == 0) return no_gradient(call);
   norm_grad_args args = grad_args(call, true);
-  CAPL_TRY(sum_gradients(call, call->in[6], args));
+  CAPL_TRY(sum_gradients(call, call->in[6], NORM_THEN_RELU, args));
   int vector = vector_of(x, args.dy, args.dx);
   int64_t windows = x->size[0] * ((x->size[2] + 1) / 2) * ((x->size[3] + 1) / 2);
   args.p = cut(windows, x, vector, NORM_GRAD_BLOCKS(vector));
   args.w = norm_windows_of(x->size[2], x->size[3], true, &args.p);
   return launch_cut(NORM_POOL_GRAD_APPLY, x, vector, &args.p, &args);
-}
-
-/* relu alone has kernels here: batch norm and silu run one after the other. */
-static bool has_relu(const capl_call *call)
-{
-  return call->attr[call->id == CAPL_OP_bn_act ? NORM_ACT : NORM_GRAD_ACT].i == NORM_RELU;
 }
 
 /* A reserve of places, ref's and cpu's, is left to the simpler ops. */
@@ -329,8 +327,8 @@ static bool has_winners(const capl_call *call)
 const capl_kernel cu_norm_kernels[] = {
   {CAPL_OP_batch_norm, cu_batch_norm, NULL, CU_REAL},
   {CAPL_OP_batch_norm_grad, cu_batch_norm_grad, NULL, CU_REAL},
-  {CAPL_OP_bn_act, cu_bn_act, has_relu, CU_REAL},
-  {CAPL_OP_bn_act_grad, cu_bn_act_grad, has_relu, CU_REAL},
+  {CAPL_OP_bn_act, cu_bn_act, NULL, CU_REAL},
+  {CAPL_OP_bn_act_grad, cu_bn_act_grad, NULL, CU_REAL},
   {CAPL_OP_bn_act_pool, cu_bn_act_pool, NULL, CU_REAL},
   {CAPL_OP_bn_act_pool_grad, cu_bn_act_pool_grad, has_winners, CU_REAL},
   {0},

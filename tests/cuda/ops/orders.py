@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 CAPL, SHIM = os.path.abspath(os.environ["CAPL_BIN"]), os.path.abspath(sys.argv[1])
-RESULTS = 8 * 6 + 2 * 2 + 3
+RESULTS = 8 * 9 + 2 * 2 + 3
 RECIPE = """--- capl: 1
 -- Statistics, sums and losses of many blocks, bit by bit, each twice.
 local op = capl.op
@@ -30,7 +30,11 @@ for _, size in ipairs {{5, 33, 30, 31}, {6, 64, 30, 31}, {4, 520, 6, 9}, {3, 8, 
     local name = ("norm of %d %s"):format(size[2], dtype)
     show(name, function() return op.batch_norm(x, weight, bias, weight * 0, weight * 0 + 1, {training = true}) end)
     local _, mean, invstd = op.batch_norm(x, weight, bias, weight * 0, weight * 0 + 1, {training = true})
-    show(name .. " gradient", function() return op.bn_act_grad(x, dy, weight, bias, mean, invstd, {training = true}) end)
+    for _, act in ipairs {"relu", "silu"} do
+      show(name .. " gradient " .. act, function()
+        return op.bn_act_grad(x, dy, weight, bias, mean, invstd, {training = true, act = act})
+      end)
+    end
   end
 end
 for _, dtype in ipairs {"f32", "bf16"} do

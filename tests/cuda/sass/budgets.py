@@ -20,10 +20,13 @@ Budget = collections.namedtuple("Budget", "loads bytes blocks")
 BUDGETS = {
     "norm.cu.o": {
         "norm_moments<bf16, 8>": Budget(4, 64, 4), "norm_moments<f32, 4>": Budget(4, 64, 4),
-        "norm_apply<bf16, 8>": Budget(4, 64, 4), "norm_apply<f32, 4>": Budget(4, 64, 4),
+        "norm_apply<bf16, 8, relu>": Budget(4, 64, 4), "norm_apply<f32, 4, relu>": Budget(4, 64, 4),
+        "norm_apply<bf16, 8, silu>": Budget(3, 48, 4), "norm_apply<f32, 4, silu>": Budget(4, 64, 4),
         "norm_pool<bf16, 8>": Budget(4, 64, 4), "norm_pool<f32, 4>": Budget(4, 64, 4),
-        "norm_grad_sums<bf16, 8>": Budget(8, 128, 2), "norm_grad_sums<f32, 4>": Budget(8, 128, 3),
-        "norm_grad_apply<bf16, 8>": Budget(8, 128, 2), "norm_grad_apply<f32, 4>": Budget(8, 128, 3),
+        "norm_grad_sums<bf16, 8, relu>": Budget(8, 128, 2), "norm_grad_sums<f32, 4, relu>": Budget(8, 128, 3),
+        "norm_grad_sums<bf16, 8, silu>": Budget(5, 80, 2), "norm_grad_sums<f32, 4, silu>": Budget(6, 96, 3),
+        "norm_grad_apply<bf16, 8, relu>": Budget(8, 128, 2), "norm_grad_apply<f32, 4, relu>": Budget(8, 128, 3),
+        "norm_grad_apply<bf16, 8, silu>": Budget(5, 80, 2), "norm_grad_apply<f32, 4, silu>": Budget(8, 128, 3),
         "norm_pool_grad_apply<bf16, 8>": Budget(5, 80, 2), "norm_pool_grad_apply<f32, 4>": Budget(5, 80, 3),
     },
     "reduce.cu.o": {

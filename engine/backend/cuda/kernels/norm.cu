@@ -1,4 +1,4 @@
-/* norm.cu -- batch norm over channels-last pixels, alone, with relu, and with relu and 2x2 max pooling.
+/* norm.cu -- batch norm over channels-last pixels, alone, with relu or silu, and with relu and 2x2 max pooling.
 **
 ** Bytes decide the time: the forward pass reads x twice and writes y, the backward one reads x and dy twice and writes
 ** dx. With pooling the forward pass also writes the winners, the value of x that each window's maximum comes from, and
@@ -7,8 +7,8 @@
 ** squares) triples are merged in a fixed order (T. Chan et al., "Algorithms for computing the sample variance",
 ** 1983), with means counted from the first pixel of the channel, which keeps their digits where all values are far from
 ** 0. So no result depends on which block runs first.
-** The relu mask of the backward pass, and the places of the winners, are computed again from x by the forward pass's
-** own expressions.
+** The value before the activation, and the places of the winners, are computed again from x in the backward pass by the
+** forward pass's own expressions.
 ** Memory is kept busy by loads of several pixels or of a whole window before the first of them is used (cu_ahead), and
 ** by few instructions beside: tests/cuda/sass counts both in the machine code.
 ** SPDX-License-Identifier: Apache-2.0
@@ -220,16 +220,47 @@ static __device__ __forceinline__ int64_t last_pixel(const cu_pixels &p, const c
   return (at.first + (int64_t)(turns - 1) * p.height) * p.channels + at.channel;
 }
 
-/* NaN stays. */
-static __device__ __forceinline__ float rectified(float z)
+/* Activations behind the norm, of z = normed(x): value(z), and gradient(z, dy), that of z. */
+struct identity {
+  static __device__ __forceinline__ float value(float z) { return z; }
+  static __device__ __forceinline__ float gradient(float, float dy) { return dy; }
+};
+
+/* NaN stays in the value. */
+struct relu {
+  static __device__ __forceinline__ float value(float z) { return z < 0.0f ? 0.0f : z; }
+  static __device__ __forceinline__ float gradient(float z, float dy) { return z > 0.0f ? dy : 0.0f; }
+};
+
+/* 1 / (1 + exp(-z)) in 4 instructions: with expf and a division, 14, issuing them takes as long as the memory. Off by
+** 4 + |z| * 2 / 3 ulp at most; below -87 it is 0, which is off by 1e-38. */
+static __device__ __forceinline__ float sigmoid(float z)
 {
-  return z < 0.0f ? 0.0f : z;
+#ifdef CAPL_CUDA_SHIM
+  return 1.0f / (1.0f + expf(-z));
+#else
+  float power, inverse;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z * -1.44269504f));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1.0f + power));
+  return inverse;
+#endif
 }
 
+struct silu {
+  static __device__ __forceinline__ float value(float z) { return z * sigmoid(z); }
+  static __device__ __forceinline__ float gradient(float z, float dy)
+  {
+    float s = sigmoid(z);
+    return dy * (s * (1.0f + z * (1.0f - s)));
+  }
+};
+
 /* From the back: what the pass before read last is still in the L2 cache. */
-template <class T, int V, bool RELU>
-static __device__ __forceinline__ void apply_pixels(const norm_apply_args &a, const cu_place &at)
+template <class T, int V, class Act>
+__global__ void __launch_bounds__(CU_PIXEL_THREADS, CU_PIXEL_BLOCKS) norm_apply(norm_apply_args a)
 {
+  cu_place at = cu_place_of<V>(a.p);
+  if (!at.works) return;
   const affine<V> f = affine_of<V>(a.c, at.channel);
   const int turns = cu_turns(a.p, at);
   const int64_t step = a.p.height * a.p.channels;
@@ -240,22 +271,10 @@ static __device__ __forceinline__ void apply_pixels(const norm_apply_args &a, co
   auto load = [&](int k, int i) { v[k] = cu_load<T, V>(x + (from - i * step)); };
   auto use = [&](int k) {
 #pragma unroll
-    for (int i = 0; i < V; i++) {
-      float z = normed(f, i, cu_float(v[k].v[i]));
-      v[k].v[i] = cu_as<T>(RELU ? rectified(z) : z);
-    }
+    for (int i = 0; i < V; i++) v[k].v[i] = cu_as<T>(Act::value(normed(f, i, cu_float(v[k].v[i]))));
     cu_store(y + (from - k * step), v[k]);
   };
   cu_ahead<AHEAD>(turns, load, use, [&] { from -= AHEAD * step; });
-}
-
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
-                                                            CU_PIXEL_BLOCKS) norm_apply(norm_apply_args a)
-{
-  cu_place at = cu_place_of<V>(a.p);
-  if (!at.works) return;
-  if (a.relu) apply_pixels<T, V, true>(a, at);
-  else apply_pixels<T, V, false>(a, at);
 }
 
 /* ---- pooled forward -------------------------------------------------------------------------- */
@@ -351,12 +370,6 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* dz: dy where relu let z pass. */
-template <int V> static __device__ __forceinline__ float masked(const affine<V> &f, int i, bool relu, float x, float dy)
-{
-  return relu && !(normed(f, i, x) > 0.0f) ? 0.0f : dy;
-}
-
 /* Adds dz and dz * (x - mean) of all lanes of a block and stores them. */
 template <int V>
 static __device__ __forceinline__ void store_sums(const norm_grad_args &a, const cu_place &at, float *room, float dz[V],
@@ -403,7 +416,7 @@ template <int V> static __device__ __forceinline__ void join_sums(const norm_gra
   join_rows<V>(a.p, a.partial, rows, use, done);
 }
 
-template <class T, int V, bool RELU>
+template <class T, int V, class Act>
 static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const cu_place &at, float dz[V], float dzx[V])
 {
   const affine<V> f = affine_of<V>(a.c, at.channel);
@@ -418,7 +431,7 @@ static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const c
   auto use = [&](int k) {
 #pragma unroll
     for (int i = 0; i < V; i++) {
-      float value = cu_float(v[k].v[i]), slope = masked(f, i, RELU, value, cu_float(g[k].v[i]));
+      float value = cu_float(v[k].v[i]), slope = Act::gradient(normed(f, i, value), cu_float(g[k].v[i]));
       dz[i] += slope;
       dzx[i] += slope * (value - f.mean[i]);
     }
@@ -426,14 +439,13 @@ static __device__ __forceinline__ void own_sums(const norm_grad_args &a, const c
   cu_ahead<GRAD_AHEAD>(cu_turns(a.p, at), load, use, [&] { from += GRAD_AHEAD * step; });
 }
 
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
-                                                            NORM_GRAD_BLOCKS(V)) norm_grad_sums(norm_grad_args a)
+template <class T, int V, class Act>
+__global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_sums(norm_grad_args a)
 {
   __shared__ float room[2 * V * CU_PIXEL_THREADS];
   cu_place at = cu_place_of<V>(a.p);
   float dz[V] = {}, dzx[V] = {};
-  if (at.works && a.relu) own_sums<T, V, true>(a, at, dz, dzx);
-  else if (at.works) own_sums<T, V, false>(a, at, dz, dzx);
+  if (at.works) own_sums<T, V, Act>(a, at, dz, dzx);
   store_sums<V>(a, at, room, dz, dzx);
   cu_join(a.counters, [&](const cu_rows &rows) { join_sums<V>(a, rows); });
 }
@@ -459,23 +471,25 @@ static __device__ __forceinline__ float slope_of(const affine<V> &f, const feedb
   return f.scale[i] * (dz - b.even[i] - (x - f.mean[i]) * b.slope[i]);
 }
 
-template <class T, int V>
-static __device__ __forceinline__ cu_pack<T, V> slopes_of(const affine<V> &f, const feedback<V> &b, bool relu,
+template <class Act, class T, int V>
+static __device__ __forceinline__ cu_pack<T, V> slopes_of(const affine<V> &f, const feedback<V> &b,
                                                             const cu_pack<T, V> &x, const cu_pack<T, V> &dy)
 {
   cu_pack<T, V> dx;
 #pragma unroll
   for (int i = 0; i < V; i++) {
-    float value = cu_float(x.v[i]), dz = masked(f, i, relu, value, cu_float(dy.v[i]));
+    float value = cu_float(x.v[i]), dz = Act::gradient(normed(f, i, value), cu_float(dy.v[i]));
     dx.v[i] = cu_as<T>(slope_of(f, b, i, value, dz));
   }
   return dx;
 }
 
 /* From the back, as norm_apply. */
-template <class T, int V, bool RELU>
-static __device__ __forceinline__ void apply_slopes(const norm_grad_args &a, const cu_place &at)
+template <class T, int V, class Act>
+__global__ void __launch_bounds__(CU_PIXEL_THREADS, NORM_GRAD_BLOCKS(V)) norm_grad_apply(norm_grad_args a)
 {
+  cu_place at = cu_place_of<V>(a.p);
+  if (!at.works) return;
   const affine<V> f = affine_of<V>(a.c, at.channel);
   const feedback<V> b = feedback_of<V>(a, at.channel);
   const int turns = cu_turns(a.p, at);
@@ -488,17 +502,8 @@ static __device__ __forceinline__ void apply_slopes(const norm_grad_args &a, con
     v[k] = cu_load<T, V>(x + (from - i * step));
     g[k] = cu_load<T, V>(dy + (from - i * step));
   };
-  auto use = [&](int k) { cu_store(dx + (from - k * step), slopes_of<T, V>(f, b, RELU, v[k], g[k])); };
+  auto use = [&](int k) { cu_store(dx + (from - k * step), slopes_of<Act>(f, b, v[k], g[k])); };
   cu_ahead<GRAD_AHEAD>(turns, load, use, [&] { from -= GRAD_AHEAD * step; });
-}
-
-template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
-                                                            NORM_GRAD_BLOCKS(V)) norm_grad_apply(norm_grad_args a)
-{
-  cu_place at = cu_place_of<V>(a.p);
-  if (!at.works) return;
-  if (a.relu) apply_slopes<T, V, true>(a, at);
-  else apply_slopes<T, V, false>(a, at);
 }
 
 /* ---- pooled backward ------------------------------------------------------------------------- */
@@ -579,7 +584,13 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
   }
 }
 
+/* CU_VECTORS of a kernel for each activation, in the order of norm_act. */
+#define ACT_FLOATS(kernel, act, wide, wide16) \
+  CU_ENTRY(kernel<float, wide, act>), CU_ENTRY(kernel<cu_f16, wide16, act>), CU_ENTRY(kernel<cu_bf16, wide16, act>)
+#define ACT_VECTORS(kernel, act) \
+  ACT_FLOATS(kernel, act, 1, 1), ACT_FLOATS(kernel, act, 4, 4), ACT_FLOATS(kernel, act, 4, 8)
+#define EACH_ACT(kernel) ACT_VECTORS(kernel, identity), ACT_VECTORS(kernel, relu), ACT_VECTORS(kernel, silu)
+
 /* ORDER norm kernels */
-CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_apply), CU_VECTORS(norm_pool),
-         CU_VECTORS(norm_grad_sums), CU_VECTORS(norm_grad_apply), CU_VECTORS(norm_pool_grad_apply),
-         CU_ENTRY(norm_running))
+CU_TABLE(cu_norm_table, CU_VECTORS(norm_moments), CU_VECTORS(norm_pool), CU_VECTORS(norm_pool_grad_apply),
+         EACH_ACT(norm_apply), EACH_ACT(norm_grad_sums), EACH_ACT(norm_grad_apply), CU_ENTRY(norm_running))

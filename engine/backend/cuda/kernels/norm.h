@@ -27,8 +27,8 @@ typedef struct {
   float eps;
 } norm_running_args;
 
-/* What normalizes a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (no relu in
-** backward). */
+/* What normalizes a channel: z = (x - mean) * invstd * weight + bias. bias == NULL: not needed (backward
+** without an activation). */
 typedef struct {
   const float *weight, *bias, *mean, *invstd;
 } norm_channels;
@@ -79,7 +79,6 @@ typedef struct {
   norm_channels c;
   const void *x;
   void *y;
-  bool relu;
 } norm_apply_args;
 
 typedef struct {
@@ -104,18 +103,20 @@ typedef struct {
   float *dweight, *dbias;
   float share;   /* 1 / pixels of x */
   bool training; /* dx has parts of dweight and dbias: statistics are no constants */
-  bool relu;
 } norm_grad_args;
 
-/* Kernels of the table; those before NORM_SINGLE have CU_VECTORS instances. */
+/* What follows the norm in the same kernel. */
+typedef enum { NORM_THEN_NOTHING, NORM_THEN_RELU, NORM_THEN_SILU, NORM_ACTS } norm_act;
+
+/* Kernels of the table; those before NORM_SINGLE have CU_VECTORS instances, from NORM_APPLY on for each norm_act. */
 enum {
   NORM_MOMENTS,
-  NORM_APPLY,
   NORM_POOL,
-  NORM_GRAD_SUMS,
-  NORM_GRAD_APPLY,
   NORM_POOL_GRAD_APPLY,
-  NORM_SINGLE,
+  NORM_APPLY,
+  NORM_GRAD_SUMS = NORM_APPLY + NORM_ACTS,
+  NORM_GRAD_APPLY = NORM_GRAD_SUMS + NORM_ACTS,
+  NORM_SINGLE = NORM_GRAD_APPLY + NORM_ACTS,
 };
 
 enum { NORM_RUNNING_ENTRY = 3 * CU_TYPES * NORM_SINGLE }; /* after those */
