@@ -578,8 +578,8 @@ function files.new(make)
   -- list.
   -- opts charset, length, case, variable, width, height, widths, resize, channels, several, mask,
   --      target_image, points, boxes, numbers; label, classes: for folders, others have their labels; with label =
-  --      "auto", or with points, boxes or numbers, a labels.txt, .tsv, .csv or .jsonl in the folder is the list of them.
-  --      The files and folders of mask are those of folders and lists
+  --      "auto", or with points, boxes or numbers, a labels.txt, .tsv, .csv or .jsonl in the folder is the list of
+  --      them. The files and folders of mask are those of folders and lists
   -- errs as data.folder, data.list and data.lmdb
   function made.open(path, opts)
     local o = check.keys("data.open", opts, folder_keys)
