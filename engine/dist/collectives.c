@@ -18,7 +18,7 @@ static capl_status check_device(const capl_world *w, const char *name, const cap
   bool host = w->device->backend->host_memory;
   if (t->device == w->device || (host && t->device->backend->host_memory) || !t->device->backend->arithmetic)
     return CAPL_OK;
-  return CAPL_FAIL(CAPL_EDEVICE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name,
+  return CAPL_FAIL(CAPL_EVALUE, "%s: the tensor is on %s, the ranks work on %s", name, t->device->name,
                    w->device->name);
 }
 

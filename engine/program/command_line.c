@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "program/launch/ranks.h"
+#include "program/launch/restart.h"
 #include "program/launch/supervise.h"
 #include "program/recipe_file.h"
 #include "program/shipped.h"
@@ -79,6 +80,7 @@ static char *value_of(const char *name, int argc, char **argv, int *i)
 static int unknown_global(const char *word)
 {
   if (is(word, "--minutes")) return usage_error("--minutes needs a number of minutes: --minutes=30");
+  if (is(word, "--restart")) return usage_error("--restart needs a number of restarts: --restart=3");
   if (is(word, "--ranks")) return usage_error("--ranks needs a value: --ranks=2, or --ranks=gpus");
   int n;
   const capl_global *known = capl_globals(&n);
@@ -97,10 +99,10 @@ static int read_minutes(const char *text, double *minutes)
   return usage_error("--minutes is a number of minutes, not '%s'", text);
 }
 
-static char *ranks_word(const char *value)
+static char *word_of(const char *name, const char *value)
 {
   char *word = NULL;
-  return asprintf(&word, "--ranks=%s", value) < 0 ? NULL : word;
+  return asprintf(&word, "%s=%s", name, value) < 0 ? NULL : word;
 }
 
 /* Reads the words before the command. Returns the place of the next, or -1 after saying what is wrong. */
@@ -114,7 +116,8 @@ static int read_globals(int argc, char **argv, command_line *c)
     else if (is(argv[i], "-i")) job->interactive = true;
     else if (is(argv[i], "--trust")) job->trusted = true;
     else if (is(argv[i], "--allow")) job->allowed = true;
-    else if ((value = value_of("--ranks", argc, argv, &i))) c->ranks = ranks_word(value);
+    else if ((value = value_of("--ranks", argc, argv, &i))) c->ranks = word_of("--ranks", value);
+    else if ((value = value_of("--restart", argc, argv, &i))) c->restart = word_of("--restart", value);
     else if (!(value = value_of("--minutes", argc, argv, &i))) return unknown_global(argv[i]), -1;
     else if (read_minutes(value, &c->minutes) != 0) return -1;
   }
@@ -252,7 +255,7 @@ static int read_words(const capl_command *command, int argc, char **argv, comman
   const char *instead = gone_form(command, argc, argv);
   if (instead) return usage_error("'capl %s %s' was removed: %s", command->name, argv[0], instead);
   capl_job *job = &c->l.job;
-  words = calloc((size_t)argc + 2, sizeof *words); /* and a --ranks that stood before the command */
+  words = calloc((size_t)argc + 3, sizeof *words); /* and --ranks and --restart that stood before the command */
   if (!words) return usage_error("no memory for the arguments");
   job->command = command->name;
   job->usage = command->usage;
@@ -326,6 +329,22 @@ static int read_ranks(command_line *c)
   return 0;
 }
 
+/* Takes --restart likewise. */
+static int read_restarts(command_line *c)
+{
+  launch *l = &c->l;
+  bool run = is(l->job.command, "run");
+  if (!c->restart && !run) return 0;
+  if (c->restart) add_word(&l->job, c->restart);
+  if (!run) return usage_error("--restart is for runs of a recipe; '%s' is none", l->job.command);
+  if (restart_take(&l->job.argc, l->job.argv, &l->restarts) != CAPL_OK)
+    return usage_error("%s", capl_error_last()->message);
+  if (l->restarts > 0 && l->job.interactive)
+    return usage_error("-i waits for a person at a prompt, and --restart is for nobody there: give one of them");
+  if (has_word(l->job.argc, l->job.argv, is_help)) l->restarts = 0;
+  return 0;
+}
+
 /* -i may stand before the run or among its words. Returns 0, or the exit status after saying what is wrong. */
 static int read_interactive(capl_job *job)
 {
@@ -350,5 +369,6 @@ int command_line_read(int argc, char **argv, command_line *c)
   int wrong = read_command(argc, argv, first, c);
   if (!wrong) wrong = read_ranks(c);
   if (!wrong) wrong = read_interactive(&c->l.job);
+  if (!wrong) wrong = read_restarts(c);
   return wrong;
 }

@@ -1,7 +1,7 @@
 /* command_line.h -- reads the words of a call: options of capl itself, the command, its recipe. The rest is the
 ** command's.
 **
-**   capl [-v] [-i] [--minutes=N] [--ranks=N] [--trust] [--allow] [COMMAND | RECIPE] [words]
+**   capl [-v] [-i] [--minutes=N] [--ranks=N] [--restart=N] [--trust] [--allow] [COMMAND | RECIPE] [words]
 **
 ** A command with a recipe finds it wherever it stands among the words, and its options reach Lua as --key=value,
 ** however they were written: such commands have no other plain words, so a plain word behind --key is its value. Words
@@ -18,6 +18,7 @@ typedef struct {
   double minutes;      /* from --minutes; below 0 = not given */
   bool help;           /* the page of the command is wanted, which needs no recipe */
   char *ranks;         /* the word --ranks=N before the command, or NULL */
+  char *restart;       /* likewise --restart=N */
   char ranks_word[24]; /* the same, wherever it stood */
   char shipped[4096];  /* path of a recipe that was named as captcha and found beside the program */
 } command_line;

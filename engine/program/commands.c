@@ -110,6 +110,7 @@ static const capl_global globals[] = {
   {"-v", NULL, "prints tracebacks with errors"},
   {"--minutes", "N", "overrides the time limit of the recipe; 0: none"},
   {"--ranks", "N", "number of processes (ranks), also after the recipe; gpus: one per GPU"},
+  {"--restart", "N", "starts a run again, N times at most, if a rank is lost: from its last checkpoint"},
   {"--allow", NULL, "grants the permissions in the recipe's header without confirmation"},
   {"--trust", NULL, "runs the recipe without a sandbox"},
   {"--help", NULL, "lists the commands; after a command its options, after a recipe its settings"},

@@ -25,7 +25,7 @@
 #include "sandbox/sandbox.h"
 
 static bool confined;    /* this job is to be */
-static char *run_folder; /* shared with the supervisor: what of this job it removes when it stays empty */
+static char *run_folder; /* shared with the supervisor: it removes what stays empty, and starts again what is lost */
 
 /* ---- at the start ------------------------------------------------------------------------------ */
 
@@ -192,7 +192,10 @@ static capl_status give_run_folder(const char *path, bool found)
 static int sys_run_folder(lua_State *L)
 {
   const char *path = luaL_checkstring(L, 1), *how = luaL_checkstring(L, 2);
-  if (run_folder && strcmp(how, "made") == 0) snprintf(run_folder, CAPL_POLICY_PATH, "%s", path);
+  if (run_folder && strlen(path) < CAPL_POLICY_PATH) { /* the first byte last: the supervisor may look at any moment */
+    strcpy(run_folder + 1, path + (*path != '\0'));
+    __atomic_store_n(run_folder, *path, __ATOMIC_RELEASE);
+  }
   if (confined) bind_check(L, give_run_folder(path, strcmp(how, "found") == 0), NULL);
   return 0;
 }

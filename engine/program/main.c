@@ -2,7 +2,8 @@
 **
 ** The supervisor runs no Lua. It starts the job's workers (bind/worker.h), forwards SIGINT, SIGTERM and SIGHUP to them,
 ** stops them when the minutes the recipe asked for are over, and ends with their exit status:
-**   0 done, 1 error, 2 wrong command line, 75 a rank was lost, 124 out of time, 130 Ctrl-C, 128+n ended by signal n.
+**   0 done, 1 error, 2 wrong command line, 75 a rank or a device was lost, 124 out of time, 130 Ctrl-C,
+**   128+n ended by signal n.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE

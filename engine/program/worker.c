@@ -19,6 +19,7 @@
 #include "capl/backend.h"
 #include "capl/dist.h"
 #include "program/confine.h"
+#include "program/launch/worker_group.h"
 #include "bind/core/locals.h"
 #include "program/profile.h"
 #include "program/program.h"
@@ -351,9 +352,11 @@ static int report(lua_State *L, const capl_job *job)
   capl_sys_bar_clear();
   if (stop_signal == SIGINT && job->rank == 0) fputs("capl: interrupted\n", stderr);
   if (stop_signal) return 128 + stop_signal;
+  bool device = strcmp(capl_bind_error_code(L, -1), "device") == 0; /* such as a GPU that fell off its bus */
+  int status = device ? EXIT_LOST : EXIT_ERROR;
   const char *text = capl_bind_error_text(L, -1, job->verbose);
-  if (capl_world_fail(1, text)) fprintf(stderr, "%s\n", text);
-  return 1;
+  if (capl_world_fail(status, text)) fprintf(stderr, "%s\n", text);
+  return status;
 }
 
 /* Another rank is lost, so this one cannot go on. Called by a thread of the engine while Lua may wait for ever. */

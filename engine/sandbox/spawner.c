@@ -156,6 +156,8 @@ void capl_spawner_serve(int socket)
 
 int capl_spawner_open(void)
 {
+  for (int i = 0; i < 2; i++)
+    if (ends[i] >= 0) close(ends[i]); /* of a group of workers that has ended */
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ends[0] = ends[1] = -1;
   return ends[0];
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "program/launch/ranks.h"
+#include "program/launch/restart.h"
 #include "unit.h"
 
 static int gpus_here;
@@ -157,6 +158,46 @@ static void nonsense_is_refused(void **state)
   assert_int_equal(ranks_take(&n, twice, &ranks), CAPL_EVALUE);
 }
 
+static void a_number_of_restarts_is_taken_too(void **state)
+{
+  (void)state;
+  char *words[] = {"--epochs=3", "--restart", "20", "--ranks=2"};
+  int n = 4, times = 0;
+  assert_ok(restart_take(&n, words, &times));
+  assert_int_equal(n, 2);
+  assert_int_equal(times, 20);
+  assert_string_equal(words[1], "--ranks=2");
+  assert_ok(restart_take(&n, words, &times));
+  assert_int_equal(times, 20);
+  static const char *const bad[] = {"--restart=", "--restart=-1", "--restart=often", "--restart=1001", "--restart=2x",
+                                    "--restart"};
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    char copy[64], *one[] = {copy};
+    int m = 1;
+    strcpy(copy, bad[i]);
+    if (restart_take(&m, one, &times) != CAPL_EVALUE) fail_msg("%s gives %d restarts", bad[i], times);
+  }
+}
+
+static void a_crash_is_a_loss_and_an_error_or_a_wish_is_none(void **state)
+{
+  (void)state;
+  static const int lost[] = {75, 137, 139, 134, 135}, others[] = {0, 1, 2, 124, 130, 143, 129, 141};
+  for (size_t i = 0; i < sizeof lost / sizeof *lost; i++) assert_true(restart_is_lost(lost[i]));
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) assert_false(restart_is_lost(others[i]));
+}
+
+static void ranks_that_are_left_share_the_images_evenly(void **state)
+{
+  (void)state;
+  assert_int_equal(restart_ranks(8, 8), 8);
+  assert_int_equal(restart_ranks(8, 7), 4);
+  assert_int_equal(restart_ranks(6, 5), 3);
+  assert_int_equal(restart_ranks(7, 6), 1);
+  assert_int_equal(restart_ranks(4, 9), 4);
+  assert_int_equal(restart_ranks(4, 0), 0);
+}
+
 int main(void)
 {
   unsetenv("OMPI_COMM_WORLD_SIZE");
@@ -171,6 +212,9 @@ int main(void)
     cmocka_unit_test(no_mpirun_starts_inside_an_mpirun_of_one),
     cmocka_unit_test(the_option_is_taken_out_of_the_words),
     cmocka_unit_test(nonsense_is_refused),
+    cmocka_unit_test(a_number_of_restarts_is_taken_too),
+    cmocka_unit_test(a_crash_is_a_loss_and_an_error_or_a_wish_is_none),
+    cmocka_unit_test(ranks_that_are_left_share_the_images_evenly),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

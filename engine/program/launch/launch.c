@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/thread.h"
 #include "program/launch/allow.h"
 #include "program/launch/gpus.h"
 #include "program/launch/grants.h"
 #include "program/launch/mpirun.h"
 #include "program/launch/ranks.h"
+#include "program/launch/restart.h"
 #include "sandbox/policy.h"
 #include "sandbox/spawner.h"
 #include "program/launch/supervise.h"
@@ -144,7 +147,7 @@ static int launch_alone(launch *l)
   l->job.saving = new_flags(1);
   l->job.hold = new_hold();
   worker_group c = workers_of(l, (worker_group){.count = 1, .run = run_worker, .user = l, .ranks = 1,
-                                                .output = OUTPUT_OWN,
+                                                .output = OUTPUT_OWN, .lost = &l->lost,
                              .limit = l->seconds, .hold = l->job.hold, .saving = l->job.saving});
   return supervise(&c);
 }
@@ -215,7 +218,7 @@ static int launch_forked(launch *l, int ranks)
   l->job.hold = new_hold();
   worker_group c = workers_of(l, (worker_group){.count = ranks, .run = run_forked, .started = close_sockets,
                                                 .user = &f, .ranks = ranks,
-                             .output = OUTPUT_TAGGED, .limit = l->seconds, .hold = l->job.hold,
+                             .output = OUTPUT_TAGGED, .lost = &l->lost, .limit = l->seconds, .hold = l->job.hold,
                              .saving = l->job.saving});
   int status = supervise(&c);
   free(f.sockets);
@@ -245,13 +248,11 @@ static int launch_mpirun(launch *l, int ranks, int argc, char **argv)
   setenv("CAPL_MPIRUN", "1", 1);
   if (mpirun_environment() != CAPL_OK) return say_error();
   announce_terminal();
-  int left_out = RANKS_UNSAID;
-  if (ranks_take(&argc, argv, &left_out) != CAPL_OK) return say_error(); /* each rank learns it from mpirun */
   const char **words = mpirun_command(path, ranks, argc, (const char *const *)argv);
   if (!words) return fprintf(stderr, "capl: no memory to call mpirun\n"), EXIT_ERROR;
   int status = supervise(&(worker_group){.count = 1, .run = exec_mpirun, .user = words, .ranks = ranks,
-                                         .output = OUTPUT_MPIRUN,
-                                 .apart = true, .limit = l->seconds});
+                                         .output = OUTPUT_MPIRUN, .run_folder = l->job.run_folder,
+                                         .lost = &l->lost, .apart = true, .limit = l->seconds});
   free(words);
   return status == MPIRUN_LOST_HOST ? EXIT_LOST : status;
 }
@@ -281,8 +282,90 @@ static int launch_rank(launch *l, const capl_place *place)
                              .host = place->local_size < place->size ? place->host : NULL, .output = output,
                              .apart = true, .reported_elsewhere = ours || place->rank > 0, .limit = ours ? 0
                                  : l->seconds,
-                             .saving = l->job.saving});
+                             .saving = l->job.saving, .run_folder = l->job.run_folder});
   return supervise(&c);
+}
+
+/* ---- again ------------------------------------------------------------------------------------- */
+
+static int launch_group(launch *l, const ranks_decision *d, int argc, char **argv)
+{
+  if (d->how == LAUNCH_FORK) return launch_forked(l, d->ranks);
+  if (d->how == LAUNCH_MPIRUN) return launch_mpirun(l, d->ranks, argc, argv);
+  return launch_alone(l);
+}
+
+/* A GPU that is lost may come back within a minute; else those that are left go on. 0 = none is left. *signal: somebody
+** has ended the job meanwhile. */
+static int gpus_back(int ranks, int *signal)
+{
+  enum { EVERY_S = 5, PATIENCE_S = 60 };
+  char why[RANKS_WHY];
+  int n = gpus_count(why, sizeof why);
+  for (int waited = 0; n < ranks && waited < PATIENCE_S && !*signal; waited += EVERY_S) {
+    if (waited == 0) fprintf(stderr, "capl: waiting up to %d s for %d of %d GPUs\n", PATIENCE_S, ranks - n, ranks);
+    *signal = restart_wait(EVERY_S);
+    n = gpus_count(why, sizeof why);
+  }
+  return restart_ranks(ranks, n);
+}
+
+/* Which ranks go on. -> 0, or the exit status of the job. */
+static int settle_again(const ranks_decision *first, ranks_decision *d)
+{
+  int signal = restart_wait(1);
+  *d = *first;
+  if (first->how == LAUNCH_FORK && !signal) d->ranks = gpus_back(first->ranks, &signal);
+  if (signal) return 128 + signal;
+  if (d->ranks == 0) return fprintf(stderr, "capl: no GPU is left to go on with\n"), EXIT_LOST;
+  if (d->ranks == 1 && first->ranks > 1) {
+    d->how = LAUNCH_ALONE;
+    unsetenv("CAPL_WORLD_SIZE"), unsetenv("CAPL_LOCAL_SIZE");
+  }
+  return 0;
+}
+
+static void say_again(const launch *l, int number, int status, const ranks_decision *first, const ranks_decision *d)
+{
+  char ranks[48] = "";
+  const char *folder = l->job.run_folder ? l->job.run_folder : "";
+  if (d->ranks != first->ranks) snprintf(ranks, sizeof ranks, " on %d of %d ranks", d->ranks, first->ranks);
+  if (*folder)
+    fprintf(stderr, "capl: restart %d of %d (the job ended with status %d): resuming %s%s\n", number, l->restarts, status,
+            folder, ranks);
+  else
+    fprintf(stderr, "capl: restart %d of %d (the job ended with status %d): it begins again, for it has no checkpoint "
+            "yet%s\n", number, l->restarts, status, ranks);
+}
+
+/* Runs the job, and after the loss of a process again, from its last checkpoint. The limit counts all of it. */
+static int launch_with_restarts(launch *l, const ranks_decision *first, int argc, char **argv)
+{
+  ranks_decision d = *first;
+  int left_out = RANKS_UNSAID;
+  bool mpirun = d.how == LAUNCH_MPIRUN; /* whose ranks learn their number from it, and are started again here */
+  if (mpirun && ranks_take(&argc, argv, &left_out) != CAPL_OK) return say_error();
+  if (mpirun && restart_take(&argc, argv, &left_out) != CAPL_OK) return say_error();
+  const double begin = clock_now(), limit = l->seconds;
+  sigset_t mask;
+  sigprocmask(SIG_SETMASK, NULL, &mask);
+  for (int number = 1;; number++) {
+    l->lost = false;
+    int status = launch_group(l, &d, argc, argv);
+    if (!l->lost || l->restarts == 0) return status;
+    if (number > l->restarts)
+      return fprintf(stderr, "capl: lost again; --restart=%d allows no more\n", l->restarts), status;
+    int wrong = settle_again(first, &d);
+    if (wrong) return wrong;
+    if (limit > 0 && clock_now() - begin >= limit) return EXIT_TIME;
+    if (limit > 0) l->seconds = limit - (clock_now() - begin);
+    if (l->job.run_folder && !restart_has_checkpoint(l->job.run_folder)) *l->job.run_folder = '\0';
+    say_again(l, number, status, first, &d);
+    if (restart_announce(number, l->restarts, status, first->ranks, l->job.run_folder ? l->job.run_folder : "")
+        != CAPL_OK)
+      return say_error();
+    sigprocmask(SIG_SETMASK, &mask, NULL); /* supervise() has blocked what it waited for */
+  }
 }
 
 /* ---- which of them ----------------------------------------------------------------------------- */
@@ -301,6 +384,13 @@ static int say_alone(const launch *l, int ranks)
   fprintf(stderr, "capl: -i is for a run in one process, and this one has %d\n  hint: %s\n", ranks,
           l->asked == RANKS_UNSAID ? "--ranks=1 does it in one"
           : "run without --ranks, or use 'capl attach' with several ranks");
+  return EXIT_USAGE;
+}
+
+static int say_not_ours(void)
+{
+  fputs("capl: --restart is for ranks that capl starts itself; another launcher has started these\n"
+        "  hint: docs/distributed.md says how a batch system or a script starts such a job again\n", stderr);
   return EXIT_USAGE;
 }
 
@@ -324,14 +414,13 @@ static int start_job(launch *l, int argc, char **argv)
   if ((l->starts || l->plans) && capl_place_detect(&place) != CAPL_OK) return say_error();
   if (settle(l, &place, &d) != CAPL_OK || need_descriptors(d.ranks) != CAPL_OK) return say_error();
   if (l->job.interactive && d.how != LAUNCH_ALONE && d.how != LAUNCH_PLAN) return say_alone(l, d.ranks);
+  if (l->restarts > 0 && d.how == LAUNCH_RANK) return say_not_ours();
   int wrong = allow_settle(&l->job, d.how == LAUNCH_RANK && place.rank > 0);
   if (wrong) return wrong;
   l->job.ranks = l->plans && l->asked == RANKS_UNSAID ? 0 : d.ranks;
   if (d.how == LAUNCH_PLAN && l->starts) l->job.plan_reason = d.why;
-  if (l->plans || d.how == LAUNCH_ALONE || d.how == LAUNCH_PLAN) return launch_alone(l);
-  if (d.how == LAUNCH_FORK) return launch_forked(l, d.ranks);
-  if (d.how == LAUNCH_MPIRUN) return launch_mpirun(l, d.ranks, argc, argv);
-  return launch_rank(l, &place);
+  if (l->plans || d.how == LAUNCH_PLAN) return launch_alone(l);
+  return d.how == LAUNCH_RANK ? launch_rank(l, &place) : launch_with_restarts(l, &d, argc, argv);
 }
 
 int launch_job(launch *l, int argc, char **argv)

@@ -2,9 +2,8 @@
 **
 ** mpirun mixes what its ranks print with words of its own. A rank that capl has started this way therefore sends
 ** everything through its standard error, each piece behind a head that says whose it is:
-**   \036capl S RRRRR LLLL   S = '1' or '2': the stream; 's': "1" while the rank saves; 'x': its exit status. Then the
-**   rank,
-**                           and how many bytes follow
+**   \036capl S RRRRR LLLL   S = '1' or '2': the stream; 's': "1" while the rank saves; 'f': the run's folder; 'x': its
+**   exit status. Then the rank, and how many bytes follow
 ** A piece has FRAME_BYTES at most with its head, and is written at once: pipes and mpirun hand it on undivided.
 ** SPDX-License-Identifier: Apache-2.0
 */

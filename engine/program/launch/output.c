@@ -42,6 +42,7 @@ struct output {
   mpirun_words words;
   bool muted;           /* those are left out */
   char *saving;         /* by rank */
+  bool folder_told;
   int status, state;    /* first failure reported by a frame, -1 = none; the last output_state */
 };
 
@@ -78,6 +79,14 @@ static void note_status(output *o, const char *text, size_t len)
   if (o->status <= 0 || (o->status == EXIT_LOST && status > 0)) o->status = status;
 }
 
+/* One that is too long for a frame stays unknown. */
+static void note_folder(const output *o, int rank, const char *text, size_t len)
+{
+  if (rank != 0 || !o->c->run_folder || len == 0 || memchr(text, '\0', len)) return;
+  memcpy(o->c->run_folder, text, len);
+  o->c->run_folder[len] = '\0';
+}
+
 static void on_frame(void *user, int rank, char which, const char *text, size_t len)
 {
   output *o = user;
@@ -88,6 +97,8 @@ static void on_frame(void *user, int rank, char which, const char *text, size_t 
     o->saving[rank] = len > 0 && text[0] == '1';
   else if (which == 'x')
     note_status(o, text, len), o->saving[rank] = 0;
+  else if (which == 'f')
+    note_folder(o, rank, text, len);
 }
 
 static void on_words(void *user, const char *text, size_t len)
@@ -271,6 +282,15 @@ void output_state(output *o, bool saving)
   if (!o || o->c->output != OUTPUT_FRAMES || o->state == saving) return;
   o->state = saving;
   mux_write(STDERR_FILENO, o->c->first, 's', saving ? "1" : "0", 1);
+}
+
+void output_folder(output *o)
+{
+  if (!o || o->folder_told || o->c->output != OUTPUT_FRAMES || !o->c->run_folder) return;
+  if (!__atomic_load_n(o->c->run_folder, __ATOMIC_ACQUIRE)) return;
+  o->folder_told = true;
+  size_t n = strnlen(o->c->run_folder, FRAME_BYTES);
+  if (n < FRAME_BYTES - FRAME_HEAD) mux_write(STDERR_FILENO, o->c->first, 'f', o->c->run_folder, n);
 }
 
 void output_finish(output *o, int status)

@@ -13,8 +13,6 @@
 
 /* ---- words of the command line ---------------------------------------------------------------- */
 
-static const char no_value[] = "--ranks needs a value: --ranks=2, or --ranks=gpus";
-
 static capl_status read_ranks(const char *text, int *ranks)
 {
   char *end, shown[64];
@@ -27,21 +25,30 @@ static capl_status read_ranks(const char *text, int *ranks)
                    RANKS_MOST, shown);
 }
 
-capl_status ranks_take(int *argc, char **argv, int *ranks)
+capl_status ranks_take_word(int *argc, char **argv, const char *name, const char *values, const char **value)
 {
   int kept = 0, found = 0;
+  size_t n = strlen(name);
   for (int i = 0; i < *argc; i++) {
-    bool two_words = strcmp(argv[i], "--ranks") == 0;
-    if (two_words || strncmp(argv[i], "--ranks=", 8) == 0) {
-      if (found++) return CAPL_FAIL(CAPL_EVALUE, "--ranks is given twice");
-      if (two_words && (i + 1 == *argc || argv[i + 1][0] == '-')) return CAPL_FAIL(CAPL_EVALUE, no_value);
-      CAPL_TRY(read_ranks(two_words ? argv[++i] : argv[i] + 8, ranks));
+    bool two_words = strcmp(argv[i], name) == 0;
+    if (two_words || (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=')) {
+      if (found++) return CAPL_FAIL(CAPL_EVALUE, "%s is given twice", name);
+      if (two_words && (i + 1 == *argc || argv[i + 1][0] == '-'))
+        return CAPL_FAIL(CAPL_EVALUE, "%s needs a value: %s", name, values);
+      *value = two_words ? argv[++i] : argv[i] + n + 1;
     } else {
       argv[kept++] = argv[i];
     }
   }
   *argc = kept;
   return CAPL_OK;
+}
+
+capl_status ranks_take(int *argc, char **argv, int *ranks)
+{
+  const char *value = NULL;
+  CAPL_TRY(ranks_take_word(argc, argv, "--ranks", "--ranks=2, or --ranks=gpus", &value));
+  return value ? read_ranks(value, ranks) : CAPL_OK;
 }
 
 const char *ranks_device(int argc, char *const *argv)

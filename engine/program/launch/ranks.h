@@ -11,6 +11,9 @@
 
 enum { RANKS_UNSAID = -1, RANKS_GPUS = 0, RANKS_MOST = 4096, RANKS_WHY = 256 };
 
+/* Takes name=VALUE, or name VALUE, out of the words: *value, left alone when there is none. values: examples for the
+** error. EVALUE: it has no value, or stands there twice. */
+capl_status ranks_take_word(int *argc, char **argv, const char *name, const char *values, const char **value);
 /* Takes --ranks=N or --ranks=gpus out of the words. *ranks: as in ranks_wish; left alone when there is none. EVALUE. */
 capl_status ranks_take(int *argc, char **argv, int *ranks);
 

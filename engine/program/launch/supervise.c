@@ -26,6 +26,7 @@
 #include "base/thread.h"
 #include "program/attach/socket.h"
 #include "program/launch/output.h"
+#include "program/launch/restart.h"
 
 /* Seconds: from asking to telling, while it saves, from a failure until the others are reported (mpirun does that
 ** itself, and breaks when it is reported to end meanwhile: until it is killed), from telling to killing, and for
@@ -366,6 +367,7 @@ static void wait_for_something(watcher *w, double seconds)
     if (p[n + 1].revents & POLLIN) w->c->request(w->c->requests);
     output_read(w->out);
   }
+  output_folder(w->out);
   if (w->c->saving && w->c->reported_elsewhere) output_state(w->out, is_saving(w));
   if (w->out && output_status(w->out) > 0 && w->failure == 0) note_failure(w, output_status(w->out));
 }
@@ -424,6 +426,7 @@ int supervise(const worker_group *c)
     report(&w, "%s", output_lost());
     status = status ? status : EXIT_ERROR;
   }
+  if (c->lost) *c->lost = started && !w.asked && !w.over && restart_is_lost(status);
   output_finish(w.out, status);
   output_free(w.out);
   free(w.members);

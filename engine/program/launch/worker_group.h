@@ -34,6 +34,8 @@ typedef struct {
   void (*request)(int fd); /* called when a process asks for something at descriptor requests; NULL = none does */
   int requests;
   time_hold *hold;     /* of the process that the limit is for; NULL = it is never held */
+  char *run_folder;    /* of the job, where its supervisor learns it; NULL = nobody asks */
+  bool *lost;          /* set when the job ends because a process was lost; NULL = nobody asks */
   atomic_bool *saving; /* one per process: it was asked to end and saves; NULL = nobody knows */
 } worker_group;
 

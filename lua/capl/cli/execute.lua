@@ -45,9 +45,10 @@ end
 -- Only its own run's folder is the recipe's to write to: it has to be there before the sandbox closes.
 local function choose_folder(run, opts)
   if opts.mode ~= "run" or opts.help then return end
-  local word = resume_word(opts.args)
-  if not word then return run:choose_folder() end
-  local resumed = require("train.resume").find(run, word)
+  local word, again = resume_word(opts.args), run.restart and run.restart.folder
+  if not word and not again then return run:choose_folder() end
+  local named = type(word) == "string" -- else only a folder below runs/ will do
+  local resumed = require("train.resume").find(run, again or word, named)
   if resumed then run:choose_folder(resumed) end
 end
 

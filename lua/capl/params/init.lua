@@ -220,13 +220,17 @@ local function resolve(run, definition, keys, named)
   local flags, preset = read_flags(run:take_args(), definition, keys)
   local from_preset = read_preset(preset, definition.presets, definition, keys)
   run.preset = preset
-  local former = resume.begin(run, flags.resume and flag_value("resume", false, flags.resume))
+  local again = run.restart and run.restart.folder
+  local former = resume.begin(run, again or (flags.resume and flag_value("resume", false, flags.resume)))
   local function lookup(key)
     local value, origin = definition[key], named[key] ~= nil and "recipe" or "default"
     local was = resume.value(former, key, plain(key, value))
     if was ~= nil then value, origin = was, "as before" end
     if from_preset[key] ~= nil then value, origin = from_preset[key], "preset " .. preset end
     if flags[key] ~= nil then value, origin = flag_value(key, definition[key], flags[key]), "flag" end
+    local scaled
+    value, scaled = resume.batch(run, key, value, origin)
+    if scaled then origin = "restart on other ranks" end
     local own = plain(key, definition[key])
     return {key = key, value = plain(key, value), origin = origin, same = plain(key, value) == own}
   end

@@ -37,6 +37,7 @@ local function complete_result(run, ended)
   out.ended, out.steps = out.ended or ended, out.steps or run.steps
   out.features = out.features or run.features:counts()
   out.monitor = out.monitor or machine.totals(run)
+  out.restarts = run.restart and run.restart.number
   out.ranks, out.expected = run.ranks, run.claim_result
   out.next, out.final, out.process = out.next or run:next_command(), run.final_values, process.this()
   local written, why = core.sys.write(path, core.json_encode(out, true) .. "\n")

@@ -404,6 +404,8 @@ local function report(self)
     end
   end
   scaling_lines(self)
+  local again = self.restart
+  if again then self:print(("report: restarts after the loss of a rank: %d of %d"):format(again.number, again.of)) end
   local own = own_kernels.text()
   if own then self:print("report: " .. own) end
   local exchange = dist.parallel and dist.parallel.report_line()

@@ -45,14 +45,15 @@ end
 
 --- Takes a folder for this process alone, until it ends. other: the process that had it.
 -- Two that write the same files would spoil both. One that was killed a moment ago may still be on its way out.
+-- in   dying: seconds that it may take, DYING unless given
 -- out  nil, or who has it: "process 17", "another process"
-function process.take(folder, other)
+function process.take(folder, other, dying)
   local began = core.clock()
   local function is_free()
     return core.sys.lock(folder) and (process.same(other, process.this()) or not process.alive(other))
   end
   while not is_free() do
-    if core.clock() - began > DYING then
+    if core.clock() - began > (dying or DYING) then
       return process.alive(other) and ("process %d"):format(other.pid) or "another process"
     end
     core.sys.sleep(0.05)

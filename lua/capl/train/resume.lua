@@ -12,8 +12,8 @@ local process = require "run.process"
 local checkpoints = require "train.folder"
 
 -- A run has resume_found ({folder =, file = path of the checkpoint that was named, else nil}: what find has found for
--- begin), resume_from (the same with settings = as in settings.json, recipe) and resume_taken: somebody has taken the
--- state.
+-- begin), resume_from (the same with settings = as in settings.json, recipe, ranks) and resume_taken: somebody has
+-- taken the state.
 local resume = {}
 
 -- Settings that are about one start, not about the run.
@@ -89,16 +89,15 @@ local function locate(run, value)
   return path
 end
 
---- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether value names it}; nil:
--- there is none,
---- which begin raises with the recipe's line. Every rank calls it.
-function resume.find(run, value)
+--- Before the sandbox closes: the run that --resume=value is about -> {folder =, said = whether the user has named it};
+--- nil: there is none, which begin raises with the recipe's line. Every rank calls it.
+function resume.find(run, value, named)
   local found = sync.of_main(function()
     local ok, folder, file = pcall(locate, run, value)
     return ok and {folder = folder, file = file} or nil
   end)
   run.resume_found = found
-  return found and {folder = found.folder, said = value ~= true}
+  return found and {folder = found.folder, said = named}
 end
 
 -- ---- the settings ----
@@ -109,8 +108,9 @@ local function must_be_taken(run)
     "train.fit does it; a custom training loop needs train.Checkpoint{…}: see capl.train.Checkpoint")
 end
 
-local function take_folder(folder, settings)
-  local who = process.take(folder, settings.process)
+-- Ranks whose mpirun was killed end seconds after it.
+local function take_folder(folder, settings, restarted)
+  local who = process.take(folder, settings.process, restarted and 15)
   if not who then return end
   core.fail(("--resume: %s is trained by %s right now"):format(folder, who),
     "after it has ended or was stopped, --resume continues it")
@@ -129,8 +129,9 @@ function resume.begin(run, value)
   if not settings then
     core.fail(("%s is no run's folder: it has no settings.json%s"):format(folder, sync.here()), sync.files_hint())
   end
-  if sync.is_main() then take_folder(folder, settings) end
-  run.resume_from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe}
+  if sync.is_main() then take_folder(folder, settings, run.restart) end
+  run.resume_from = {folder = folder, file = file, settings = settings.settings, recipe = settings.recipe,
+    ranks = type(settings.machine) == "table" and settings.machine.ranks or 1}
   run.path = folder
   run:on("gradients", function() must_be_taken(run) end)
   return settings.settings
@@ -143,6 +144,15 @@ function resume.value(former, key, default)
   if was.origin == "auto" then return default end -- chosen anew: another choice is found when the state is compared
   if type(was.value) ~= type(default) and default ~= "auto" then return nil end
   return was.value
+end
+
+--- The setting batch where a restart has fewer ranks than its value was meant for: the images of a step stay the same.
+-- -> value, whether it was changed
+function resume.batch(run, key, value, origin)
+  local before = run.restart and (origin == "as before" and run.resume_from.ranks or run.restart.ranks)
+  local ranks = sync.size()
+  if key ~= "batch" or not before or before == ranks or type(value) ~= "number" then return value, false end
+  return value * before / ranks, true
 end
 
 local function shown(value) return type(value) == "table" and "…" or tostring(value) end

@@ -382,7 +382,7 @@ end
 function Callback:check_finished(saved)
   local fit, run = self.fit, self.fit.run
   if not saved.ended or saved.ended == "interrupted" or saved.ended == "stopped" then return end
-  if not has_result(run, saved) and not resume.is_longer(run) then return self:end_again(saved) end
+  if (run.restart or not has_result(run, saved)) and not resume.is_longer(run) then return self:end_again(saved) end
   if not complete[saved.ended] then
     if #resume.changes(run) > 0 then return end
     local text = "%s ended early at step %d (%s), and nothing has changed since"

@@ -11,7 +11,13 @@ end
 function Events:add(text) self.fit.record:event(self.fit:at(), text) end
 
 function Events:begin()
-  if self.fit.resumed then self:add("resumed") end
+  local again = self.fit.run.restart
+  if again then
+    self:add(("restart %d of %d after the loss of a rank (exit status %d)%s"):format(again.number, again.of, again.status,
+      self.fit.resumed and ", resumed" or ""))
+  elseif self.fit.resumed then
+    self:add("resumed")
+  end
   self.written = self.schedule and #self.schedule:history() or 0
 end
 
