@@ -57,7 +57,7 @@ static capl_named_tensor output_at(const capl_golden *g, int o)
 
 static capl_status check_golden(const capl_golden *g, int all)
 {
-  for (int i = 0; !g->images && i < g->n_inputs; i++)
+  for (int i = 0; i < g->n_inputs; i++)
     if (!is_of(g, g->inputs[i].tensor))
       return CAPL_FAIL(CAPL_EVALUE, "golden pairs: the input '%s' is not one of %d samples", g->inputs[i].name, g->n);
   for (int o = 0; o < outputs_of(g); o++) {
@@ -137,8 +137,10 @@ capl_status golden_write(const char *folder, const capl_golden *golden, bool sev
   snprintf(path, sizeof path, "%s/golden", folder);
   for (const capl_golden *g = golden; g; g = g->next) CAPL_TRY(check_golden(g, all));
   if (mkdir(path, 0777) != 0) return CAPL_FAIL(CAPL_EIO, "cannot make %s: %s", path, capl_errno_text(errno));
-  for (const capl_golden *g = golden; g; first += g->n, g = g->next)
-    CAPL_TRY(g->images ? write_images(folder, g, first) : write_inputs(folder, g));
+  for (const capl_golden *g = golden; g; first += g->n, g = g->next) {
+    if (g->images) CAPL_TRY(write_images(folder, g, first));
+    if (!g->images || g->n_inputs) CAPL_TRY(write_inputs(folder, g));
+  }
   return write_all_outputs(folder, golden, several);
 }
 

@@ -83,7 +83,7 @@ enum { CAPL_GOLDEN_MAX = 32 };
 typedef struct capl_golden {
   int n;                       /* 1..CAPL_GOLDEN_MAX, of all widths together */
   int width, height, channels; /* px; channels 1 or 3 */
-  const uint8_t *images;       /* (n,H,W,C); NULL: inputs */
+  const uint8_t *images;       /* (n,H,W,C); NULL: inputs; both: inputs, and the levels of the image among them */
   capl_tensor *output;         /* (n,...) f32; NULL: outputs */
   const struct capl_golden *next; /* those of another width, NULL = no more */
   const capl_named_tensor *inputs, *outputs; /* (n,...), outputs in f32, in place of images and of output */

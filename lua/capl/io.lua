@@ -138,7 +138,8 @@ end
 --      about it, see docs/model-file.md: widths = {96, 128} are those that the last dimension of an only input may
 --      have; golden optional: a few images, u8 (N,C,H,W), or inputs as the model takes them, or a list of such, one
 --      for each width; kept together with what the model says of them now
--- opts state = module: whose parameters model uses, where model is a function
+-- opts state = module: whose parameters model uses, where model is a function; levels = u8 (N,C,H,W): of the image
+--      among the named inputs of golden, for ONNX files
 -- errs type: an input or output that is no tensor; value: a wrong name, the model does other ops for another batch size
 --      or width or returns other outputs, wrong meta; io: the folder cannot be written
 function io.save_model(path, model, example, meta, golden, opts)
@@ -151,7 +152,7 @@ function io.save_model(path, model, example, meta, golden, opts)
     outputs = golden and answers(model, golden, text)
     return graph_of(model, module, example, meta and meta.widths)
   end)
-  core.model_save(path, graph, text, golden and stored(golden), outputs)
+  core.model_save(path, graph, text, golden and stored(golden), outputs, opts and opts.levels)
 end
 
 --- Does all that io.save_model does but write: raises what saving would raise, before a run is worth anything.

@@ -32,10 +32,27 @@ capl.io.save_model("odd.capl", net, capl.zeros(2, 1, 8, 15), {output = "class", 
   channels = 1, resize = "bicubic", normalize = "unit"})
 """
 
+# A model of images and of numbers beside them.
+BOTH = """--- capl: 1
+local p = capl.params {steps = 2}
+local function made(role)
+  local image = capl.ones(8, 1, 4, 6) * capl.linspace(0, 255, 24):reshape(1, 1, 4, 6)
+  local source = data.tensors {image = image:to("u8"), row = capl.linspace(0, 1, 16):reshape(8, 2), value = capl.ones(8, 1)}
+  return data.loader {source = source, role = role, batch = 4, workers = 0}
+end
+local Net = nn.class("Net")
+function Net:init() self.head = nn.Linear(26, 1) end
+function Net:forward(x) return self.head(capl.cat({x.image:flatten(2), x.row}, 2)) end
+local model = Net()
+capl.model(model, {inputs = {"image", "row"}, output = "numbers", names = {"a"}})
+train.fit {model = model, train = made "train", val = made "val", steps = p.steps, optimizer = optim.AdamW(model:parameters()),
+  meter = "regression", loss = function(y, batch) return nn.mse(y, batch.value) end}
+"""
 
-def runtime(name, bit, form):
+
+def runtime(name, bit, form, model=MODEL):
     with open(name, "w", encoding="utf-8") as file:
-        file.write(RUNTIME.format(python=sys.executable, bit=bit, format=form, meta=os.path.abspath(MODEL + "/meta.json")))
+        file.write(RUNTIME.format(python=sys.executable, bit=bit, format=form, meta=os.path.abspath(model + "/meta.json")))
     os.chmod(name, os.stat(name).st_mode | stat.S_IXUSR)
     return {"CAPL_PYTHON": os.path.abspath(name)}
 
@@ -122,11 +139,26 @@ def refuses():
     check(status == 1 and "it reads texts" in err, "no text for ddddocr", out + err)
 
 
+def takes_numbers_too():
+    with open("both.lua", "w", encoding="utf-8") as file:
+        file.write(BOTH)
+    status, out, err = capl("both.lua")
+    check(status == 0, "training of a model with two inputs", out + err)
+    status, out, err = capl("verify", "runs/both/best.capl")
+    check(status == 0 and out.endswith(": ok\n"), "its golden pairs hold", out + err)
+    status, out, err = capl("export", "runs/both/best.capl", "--format=onnx", "--out=both.onnx", env=runtime("two", 0, "onnx", "runs/both/best.capl"))
+    check(status == 0 and "2 golden pairs" in out and "ok" in out and not err, "it is verified", out + err)
+    tensors = load_tensors("both.golden.safetensors")
+    kinds = {name: (t[0], t[1]) for name, t in tensors.items()}
+    check(kinds == {"1/in/image": ("U8", [2, 4, 6, 1]), "1/in/row": ("F32", [2, 2]), "1/out/numbers": ("F32", [2, 1])}, "levels and numbers", str(kinds))
+    check(tensors["1/in/image"][2][:24] == bytes(int(255 * i / 23) for i in range(24)), "the levels of the image", str(tensors["1/in/image"]))
+
+
 def main():
     write_recipe()
     status, out, err = capl("small.lua", "--steps=4")
     check(status == 0, "training", out + err)
-    for part in (writes, is_the_model, has_pairs, compares, for_ddddocr, refuses):
+    for part in (writes, is_the_model, has_pairs, compares, for_ddddocr, takes_numbers_too, refuses):
         part()
 
 

@@ -242,8 +242,17 @@ static int check_golden(lua_State *L, int i, capl_golden *golden)
   return n;
 }
 
+/* The levels of the image among named inputs, at i. */
+static void add_levels(lua_State *L, int i, capl_golden *golden)
+{
+  capl_tensor *images = bind_check_images(L, i);
+  if (images->size[0] != golden->n) bind_arg_error(L, i, "levels of %d images expected", golden->n);
+  golden->width = (int)images->size[3], golden->height = (int)images->size[2];
+  golden->channels = (int)images->size[1], golden->images = bind_push_levels(L, images);
+}
+
 /* model_save(path, graph, meta json[, {images u8 (N,C,H,W) or {name = input (N,...)}, …}, {output (N,...) or {name =
-** output}, …}]): a pair of them for each width */
+** output}, …}[, levels u8 (N,C,H,W)]]): a pair of them for each width; levels: of the image among named inputs */
 int bind_model_save(lua_State *L, const capl_graph *graph)
 {
   const char *path = bind_check_path(L, 1, CAPL_MAY_WRITE), *meta = bind_check_string(L, 3);
@@ -253,6 +262,7 @@ int bind_model_save(lua_State *L, const capl_graph *graph)
   bind_check_table(L, 5);
   if (lua_objlen(L, 4) > CAPL_GOLDEN_MAX) return bind_arg_error(L, 4, "at most %d widths expected", CAPL_GOLDEN_MAX);
   int n = check_golden(L, 4, golden);
+  if (n == 1 && !lua_isnoneornil(L, 6)) add_levels(L, 6, golden);
   bind_check(L, capl_model_save(path, graph, meta, n > 0 ? golden : NULL), NULL);
   return 0;
 }

@@ -5,7 +5,7 @@ local core = ...
 local check = require "check"
 local named = require "fields.named"
 
-local image = {name = "image", meter = "image", metric = "psnr", field = "target_image"}
+local image = {name = "image", meter = "image", metric = "psnr", field = "target_image", is_levels = true}
 
 image.options = {{"channels", "whole"}, {"mean", "table"}, {"std", "table"}}
 
@@ -33,6 +33,13 @@ end
 
 image.files = {{name = "target_image", value = "ENDING",
   doc = "images: ending of the target images beside the images (_target.png)"}}
+
+--- What an ONNX file takes of levels u8 (N,C,H,W): (N,H,W,C); one for ddddocr (N,C,H,W) from 0 to 1.
+function image.onnx_input(_, _, levels, ddddocr)
+  local op = core.op
+  if ddddocr then return op.affine(op.cast(levels, {dtype = "f32"}), {scale = 1 / 255}) end
+  return op.contiguous(op.permute(levels, {dims = {1, 3, 4, 2}}))
+end
 
 --- How capl eval reads the truth: target images beside the images.
 function image.truth(d, o) return {target_image = {file = o.target_image or "_target.png", channels = d.image}} end

@@ -27,6 +27,23 @@ function numbers.facts(given, loader)
   return {numbers = given.names, mean = given.mean, std = given.std, horizon = of and of.horizon}
 end
 
+--- Numbers of a loader's samples that a model takes as they are.
+function numbers.input(name, loader)
+  local source = loader and loader.source
+  local box = source and source.box
+  for _, field in ipairs(box and box:fields() or {}) do
+    if field.name == name and field.kind == "values" then
+      local x = (select(3, box:read(1, 0)))[name]
+      if x.ndim ~= 2 then return nil end
+      local names, D = {}, x:size(2)
+      for i = 1, D do names[i] = D == 1 and name or name .. i end
+      return {numbers = names}
+    end
+  end
+end
+
+numbers.onnx_input = named.in_units
+
 function numbers.reads(d) return symbols.shown(d.numbers, ", ") end
 
 function numbers.columns(out) return named.formatted(out.values, "%.6g") end

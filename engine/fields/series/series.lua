@@ -28,6 +28,8 @@ function series.input(name, loader)
   return {series = of.features, steps = of.window, mean = of.facts.feature_mean, std = of.facts.feature_std}
 end
 
+series.onnx_input = named.in_units
+
 function series.reads(d) return ("%d steps of %s"):format(d.steps, symbols.shown(d.series, ", ")) end
 
 function series.columns(out) return named.formatted(out.values, "%.6g") end

@@ -1,5 +1,7 @@
 -- text.lua: texts over a charset: a character at each place, or time steps read by CTC.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local check = require "check"
 local symbols = require "fields.symbols"
 
@@ -48,6 +50,38 @@ end
 
 function text.decoding(d)
   return (d.decoding or "argmax") .. (d.blank and (", blank is class %d"):format(d.blank) or "")
+end
+
+local NEVER = -10000 -- of ddddocr.c
+
+local function classes_of(d)
+  local count = symbols.count(d.charset)
+  return d.blank and count + 1 or count
+end
+
+--- Scores (n,T,K) as the ONNX file for ddddocr gives them: (n,T',K+1), the blank first.
+function text.as_ddddocr(scores, d)
+  local n, K, op = scores:size(1), classes_of(d), core.op
+  local y = op.reshape(scores, {size = {n, -1, K}})
+  if d.blank then
+    return op.concat(op.narrow(y, {dim = 3, start = K, length = 1}), op.narrow(y, {dim = 3, start = 1, length = K - 1}),
+      {dim = 3})
+  end
+  local T = y:size(2)
+  local function filled(width, value) return op.affine(core.zeros({n, T, 1, width}), {shift = value}) end
+  local place = op.concat(filled(1, NEVER), op.reshape(y, {size = {n, T, 1, K}}), {dim = 4})
+  local between = op.concat(filled(1, 0), filled(K, NEVER), {dim = 4})
+  return op.reshape(op.concat(place, between, {dim = 3}), {size = {n, 2 * T, K + 1}})
+end
+
+--- Scores of an ONNX file without the rows of certain blanks.
+function text.sure_scores(y)
+  return core.op.mul(y, core.op.cast(core.op.gt(y, core.tensor(NEVER / 2)), {dtype = "f32"}))
+end
+
+--- Of scores of an ONNX file: how many classes a place has, and which one is the blank; nil: none is.
+function text.places(_, d, ddddocr)
+  return classes_of(d) + (ddddocr and not d.blank and 1 or 0), ddddocr and 0 or d.blank
 end
 
 function text.columns(out) return {out.text, ("%.4f"):format(out.confidence)} end

@@ -6,7 +6,6 @@ local core = ...
 
 local fields = require "fields"
 local session = require "cli.onnx_session"
-local symbols = require "fields.symbols"
 require "tensor"
 
 local pairs_of = {}
@@ -18,41 +17,20 @@ function pairs_of.path(file) return (file:gsub("%.onnx$", "") .. ".golden.safete
 
 -- ---- names ----
 
+-- The input of images, as the file describes it; nil: there is none.
 local function image_of(meta)
   if not meta.inputs then return meta end
   for _, one in ipairs(meta.inputs) do
-    if one.kind == "image" then return one end
+    if fields.kind(one.kind).is_levels then return one end
   end
 end
+
+local ONLY = "image" -- what an only input is called
 
 -- As export.c names an only output that has no name.
 local function output_name(meta, d)
   if d.name ~= "" then return d.name end
-  return not meta.inputs and d.kind.name == "image" and "output" or d.kind.name
-end
-
--- ---- ddddocr ----
-
-local NEVER = -10000 -- of ddddocr.c
-
-local function classes_of(d)
-  local count = symbols.count(d.charset)
-  return d.blank and count + 1 or count
-end
-
--- Scores (n,T,K) as the file for ddddocr gives them: (n,T',K+1), the blank first.
-local function as_ddddocr(scores, d)
-  local n, K = scores:size(1), classes_of(d)
-  local y = op.reshape(scores, {size = {n, -1, K}})
-  if d.blank then
-    return op.concat(op.narrow(y, {dim = 3, start = K, length = 1}), op.narrow(y, {dim = 3, start = 1, length = K - 1}),
-      {dim = 3})
-  end
-  local T = y:size(2)
-  local function filled(width, value) return op.affine(core.zeros({n, T, 1, width}), {shift = value}) end
-  local place = op.concat(filled(1, NEVER), op.reshape(y, {size = {n, T, 1, K}}), {dim = 4})
-  local between = op.concat(filled(1, 0), filled(K, NEVER), {dim = 4})
-  return op.reshape(op.concat(place, between, {dim = 3}), {size = {n, 2 * T, K + 1}})
+  return not meta.inputs and d.kind.name == ONLY and "output" or d.kind.name
 end
 
 -- ---- making them ----
@@ -64,41 +42,29 @@ local function images(path, from, n)
   return (op.concat(unpack(list)))
 end
 
-local function input_of(levels, ddddocr)
-  if ddddocr then return op.affine(op.cast(levels, {dtype = "f32"}), {scale = 1 / 255}) end
-  return op.contiguous(op.permute(levels, {dims = {1, 3, 4, 2}}))
-end
-
 local function add_images(into, path, meta, outputs, ddddocr)
-  local widths, from = image_of(meta).widths or {}, 0
+  local d = image_of(meta)
+  local name, kind, widths, from = d.kind and d.name or ONLY, fields.kind(d.kind or ONLY), d.widths or {}, 0
   for w = 1, math.max(#widths, 1) do
     local suffix, n = #widths > 1 and "." .. widths[w] or "", 0
-    for _, d in ipairs(fields.outputs_of(meta)) do
-      local y = outputs[(d.name ~= "" and d.name or "output") .. suffix]
+    for _, one in ipairs(fields.outputs_of(meta)) do
+      local y = outputs[(one.name ~= "" and one.name or "output") .. suffix]
       if y then
         n = y:size(1)
-        into[("%d/out/%s"):format(w, output_name(meta, d))] = ddddocr and as_ddddocr(y, d) or y
+        into[("%d/out/%s"):format(w, output_name(meta, one))] = ddddocr and one.kind.as_ddddocr(y, one) or y
       end
     end
-    local name = meta.inputs and image_of(meta).name or "image"
-    if n > 0 then into[("%d/in/%s"):format(w, name)] = input_of(images(path, from, n), ddddocr) end
+    if n > 0 then into[("%d/in/%s"):format(w, name)] = kind.onnx_input(d, nil, images(path, from, n), ddddocr) end
     from = from + n
   end
 end
 
--- Numbers as the network takes them, in their units again.
-local function in_units(x, d)
-  local D = x:size(x.ndim)
-  local function row(list, value)
-    local out = {}
-    for i = 1, D do out[i] = list and list[i] or value end
-    return core.tensor(out)
+-- Inputs that are described, among them perhaps an image.
+local function add_inputs(into, path, meta, inputs, outputs)
+  for _, d in ipairs(meta.inputs) do
+    local kind, x = fields.kind(d.kind), inputs[d.name] or inputs.input
+    into["1/in/" .. d.name] = kind.onnx_input(d, x, kind.is_levels and images(path, 0, x:size(1)) or nil)
   end
-  return op.add(op.mul(x, row(d.std, 1)), row(d.mean, 0))
-end
-
-local function add_numbers(into, meta, inputs, outputs)
-  for _, d in ipairs(meta.inputs) do into["1/in/" .. d.name] = in_units(inputs[d.name] or inputs.input, d) end
   for _, d in ipairs(fields.outputs_of(meta)) do
     into["1/out/" .. output_name(meta, d)] = outputs[d.name ~= "" and d.name or "output"]
   end
@@ -111,8 +77,9 @@ function pairs_of.write(model, file, meta, ddddocr)
   if core.sys.kind(model .. "/golden.safetensors") ~= "file" then return nil, "the model has no golden pairs" end
   local outputs = core.safetensors_load(model .. "/golden.safetensors")
   if core.sys.kind(inputs) ~= "file" then add_images(tensors, model, meta, outputs, ddddocr)
-  elseif image_of(meta) then return nil, "its golden pairs hold the image as numbers, not as levels"
-  else add_numbers(tensors, meta, core.safetensors_load(inputs), outputs) end
+  elseif image_of(meta) and core.sys.kind(model .. "/golden/00.png") ~= "file" then
+    return nil, "its golden pairs hold the image as numbers, not as levels: an older capl saved it"
+  else add_inputs(tensors, model, meta, core.safetensors_load(inputs), outputs) end
   local n, seen = 0, {}
   for name, tensor in pairs(tensors) do
     local group = name:match("^(%d+)/in/")
@@ -126,11 +93,9 @@ end
 
 -- What each sample's scores say, as a text: the best class of each place, CTC's repeats merged. (n,…,K)
 local function answers(y, d, ddddocr)
-  local n = y:size(1)
-  local text = d.kind.name == "text"
-  local K = text and classes_of(d) + (ddddocr and not d.blank and 1 or 0) or y:size(y.ndim)
-  local blank = ddddocr and 0 or d.blank
-  local out = {}
+  local n, out = y:size(1), {}
+  local K, blank = y:size(y.ndim), nil
+  if d.kind.places then K, blank = d.kind.places(y, d, ddddocr) end
   for i, places in ipairs(op.argmax(op.reshape(y, {size = {n, -1, K}}), {dim = 3}):tolist()) do
     local kept, before = {}, nil
     for _, class in ipairs(places) do
@@ -142,12 +107,6 @@ local function answers(y, d, ddddocr)
   return out
 end
 
--- Scores without the rows of certain blanks.
-local function sizes_of(y, ddddocr)
-  if not ddddocr then return op.abs(y) end
-  return op.abs(op.mul(y, op.cast(op.gt(y, core.tensor(NEVER / 2)), {dtype = "f32"})))
-end
-
 local function compare(v, now, before, d, group)
   local after = now[("%s/out/%s"):format(group, v.port)]
   if not after or after:numel() ~= before:numel() then
@@ -157,7 +116,7 @@ local function compare(v, now, before, d, group)
   after = op.reshape(after, {size = before.shape})
   local difference = op.amax(op.abs(op.sub(after, before))):item()
   if not (difference <= v.difference) then v.difference = difference end -- NaN counts as the greatest
-  v.largest = math.max(v.largest, op.amax(sizes_of(before, v.ddddocr)):item())
+  v.largest = math.max(v.largest, op.amax(op.abs(v.ddddocr and d.kind.sure_scores(before) or before)):item())
   if not d.kind.answers then return end
   v.answers = d.kind.answers
   local a, b = answers(after, d, v.ddddocr), answers(before, d, v.ddddocr)

@@ -12,6 +12,10 @@
 --   picture(out, d)       u8 (C,H,W) that capl predict --out writes; missing: it is no picture
 --   draw(overlay, picture, out, d)   what capl predict --overlay draws; missing: nothing
 --   input(name, loader)   its keys where the loader's batches have it as a field of that name; missing: it is no input
+--   is_levels      an input of pixels: a model file's golden pairs have its levels as pictures
+--   onnx_input(d, x, levels, ddddocr)   what an ONNX file takes of an input: x as the network takes it, levels of
+--                  images; missing: it is no input
+--   places(y, d, ddddocr)   of an ONNX file's output: classes of a place, the blank; missing: the last dim, none
 --   answers        what several are called where they are compared as texts: "texts"; missing: they are not
 -- Of kinds that are measured:
 --   meter          name of the meter that counts how right it is

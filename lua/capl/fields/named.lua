@@ -1,5 +1,7 @@
 -- named.lua: what kinds of outputs share: checks of the names and numbers that capl.model takes, printed numbers.
 -- SPDX-License-Identifier: Apache-2.0
+local core = ...
+
 local check = require "check"
 
 local named = {}
@@ -53,6 +55,18 @@ function named.split(label, separator)
   if not separator or not label or label == "" then return {not separator and label or nil} end
   for name in (label .. separator):gmatch("(.-)%" .. separator) do out[#out + 1] = name:match("^ *(.-) *$") end
   return out
+end
+
+--- Numbers as a network takes them, (…,D), in their units again: what an ONNX file takes. d.mean, d.std: as in
+-- meta.json
+function named.in_units(d, x)
+  local D = x:size(x.ndim)
+  local function row(list, value)
+    local out = {}
+    for i = 1, D do out[i] = list and list[i] or value end
+    return core.tensor(out)
+  end
+  return core.op.add(core.op.mul(x, row(d.std, 1)), row(d.mean, 0))
 end
 
 --- Numbers as texts, for what capl predict prints.

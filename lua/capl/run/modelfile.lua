@@ -95,6 +95,16 @@ local function golden_of(job, loader, facts)
   return core.no_grad(model_input.samples, job, loader)
 end
 
+-- The levels of the golden samples' images where an image is not all that goes in; nil: none does.
+local function levels_of(loader, facts, golden)
+  local image
+  for _, given in ipairs(facts.inputs or {}) do image = image or fields.kind(given.kind).is_levels and given.name end
+  if not image or not golden then return nil end
+  local list = {dim = 1}
+  for id = 0, golden[image]:size(1) - 1 do table.insert(list, id + 1, (loader.source.box:read(1, id))) end
+  return (core.op.concat(unpack(list)))
+end
+
 -- What the file is made of: its description, and how it calls the model.
 local function parts_of(run, model, meta, input)
   local loader = main_loader(run)
@@ -110,7 +120,8 @@ local function save(run, path, model, meta, input)
   local facts, job, loader = parts_of(run, model, meta, input)
   local golden = golden_of(job, loader, facts)
   run.needs_recipe = not is_described(facts) -- no command reads such a model
-  require("io").save_model(path, job.call, job.example, facts, golden, {state = model})
+  require("io").save_model(path, job.call, job.example, facts, golden, {state = model,
+    levels = levels_of(loader, facts, golden)})
 end
 
 --- Writes the model to the folder path, with everything that prediction needs, and golden pairs.
