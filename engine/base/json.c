@@ -184,6 +184,28 @@ static bool ends_there(reader *r)
   return r->at == r->end;
 }
 
+/* cJSON does not say that it found no memory, which must not pass for a broken file; and it prints what it could not
+** build without the part that failed. */
+static _Thread_local bool no_memory;
+
+static void *remember_failure(size_t n)
+{
+  void *p = malloc(n);
+  no_memory = no_memory || !p;
+  return p;
+}
+
+__attribute__((constructor)) static void set_hooks(void)
+{
+  cJSON_InitHooks(&(cJSON_Hooks){remember_failure, free});
+}
+
+static cJSON *parse(reader *r)
+{
+  no_memory = false;
+  return cJSON_ParseWithLengthOpts(r->text, (size_t)(r->end - r->text), &r->at, false);
+}
+
 capl_status json_read(const json_rules *rules, const char *text, size_t len, cJSON **out)
 {
   static const json_rules none;
@@ -191,7 +213,9 @@ capl_status json_read(const json_rules *rules, const char *text, size_t len, cJS
   *out = NULL;
   CAPL_TRY(scan(&r));
   r.at = text;
-  JSON_OWNED *root = cJSON_ParseWithLengthOpts(text, len, &r.at, false);
+  JSON_OWNED *root = parse(&r);
+  if (!root && no_memory)
+    return CAPL_FAIL(CAPL_ENOMEM, "no memory for the JSON of %s", r.rules->name ? r.rules->name : "a text");
   if (!root || !ends_there(&r)) return broken(&r, "broken JSON");
   CAPL_TRY(check_values(&r, root, root));
   *out = root;
@@ -238,7 +262,9 @@ static bool make_exact(cJSON *item)
 
 char *json_print(cJSON *root, bool lines)
 {
-  if (!make_exact(root)) return NULL;
+  bool built = make_exact(root) && !no_memory;
+  no_memory = false;
+  if (!built) return NULL;
   return lines ? cJSON_Print(root) : cJSON_PrintUnformatted(root);
 }
 

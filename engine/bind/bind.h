@@ -55,6 +55,9 @@ const char *capl_bind_error_code(lua_State *L, int index);
 /* Holds L to the limits of the policy (sandbox/policy.h), once that is closed and capl_interrupt_install was called. */
 void capl_bind_limit(lua_State *L);
 
+/* Before any of that: memory kept back for the moment when the machine has no more, so that Lua ends in order. */
+void capl_bind_reserve(lua_State *L);
+
 /* ---- Ctrl-C (interrupt.c) -------------------------------------------------------------------- */
 
 /* Makes JIT-compiled loops of L stoppable. One state per process. Call it after fork, on the thread that runs L: from

@@ -115,7 +115,9 @@ capl_status meta_stamp(const char *text, char **out)
 {
   JSON_OWNED *root = NULL;
   *out = NULL;
-  if (parse("the model's meta data", text, &root) != CAPL_OK || !cJSON_IsObject(root))
+  capl_status read = parse("the model's meta data", text, &root);
+  if (read == CAPL_ENOMEM) return read;
+  if (read != CAPL_OK || !cJSON_IsObject(root))
     return CAPL_FAIL(CAPL_EVALUE, "a model's meta data must be a JSON object");
   char *stamped = add_versions(root) ? json_print(root, true) : NULL;
   capl_status status = stamped ? check_own(root, stamped) : CAPL_FAIL(CAPL_ENOMEM, "no memory for a model's meta data");

@@ -29,6 +29,8 @@ __attribute__((format(printf, 1, 2))) static int usage_error(const char *fmt, ..
   return EXIT_USAGE;
 }
 
+static int no_memory(void) { return fputs("capl: no memory for the arguments\n", stderr), EXIT_ERROR; }
+
 /* ---- kinds of words --------------------------------------------------------------------------- */
 
 static bool is(const char *word, const char *other) { return strcmp(word, other) == 0; }
@@ -239,7 +241,7 @@ static int read_recipe_words(const capl_command *command, int argc, char **argv,
   if (at >= 0 && command->recipe == RECIPE_STAYS) add_word(job, shipped_path(argv[at], c));
   else if (at >= 0 && stands_alone(command, argv[at])) add_word(job, argv[at]);
   else if (at >= 0) job->recipe = shipped_path(argv[at], c);
-  return join_words(job, argc, argv, at) ? 0 : usage_error("no memory for the arguments");
+  return join_words(job, argc, argv, at) ? 0 : no_memory();
 }
 
 /* Of a command and its first word, as in "bench dist": what took its place, NULL where nothing did. */
@@ -256,7 +258,7 @@ static int read_words(const capl_command *command, int argc, char **argv, comman
   if (instead) return usage_error("'capl %s %s' was removed: %s", command->name, argv[0], instead);
   capl_job *job = &c->l.job;
   words = calloc((size_t)argc + 3, sizeof *words); /* and --ranks and --restart that stood before the command */
-  if (!words) return usage_error("no memory for the arguments");
+  if (!words) return no_memory();
   job->command = command->name;
   job->usage = command->usage;
   job->help = command->help;

@@ -421,6 +421,7 @@ int capl_worker_run(const capl_job *job)
   capl_bind_recipe_folder(L, job->recipe);
   if (job->file.pinned) capl_bind_pin(L, job->file.text, job->file.size);
   take_signals(L, job->ranks);
+  capl_bind_reserve(L);
   bool prompt = strcmp(job->command, "repl") == 0 && job->argc == 0;
   if (strcmp(job->command, "run") == 0 && job->rank == 0) capl_attach_open();
   int status = prompt ? capl_repl_run(L, &(capl_repl_options){.verbose = job->verbose}) : run_command(L, job);

@@ -66,8 +66,11 @@ static capl_status open_face(const char *path, FT_Library *freetype, FT_Face *fa
   FT_Error error = FT_Init_FreeType(freetype);
   if (error) return CAPL_FAIL(CAPL_ENOMEM, "no memory to start FreeType");
   error = FT_New_Face(*freetype, path, 0, face);
+  int why = errno;
   if (!error) return CAPL_OK;
   FT_Done_FreeType(*freetype);
+  if (error == FT_Err_Cannot_Open_Resource || error == FT_Err_Cannot_Open_Stream)
+    return CAPL_FAIL(CAPL_EIO, "cannot open the font %s: %s", path, capl_errno_text(why));
   if (error == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the font %s", path);
   return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", path);
 }

@@ -84,6 +84,7 @@ static bool lies_below(const char *root, const char *name, char *path, size_t si
   bool found = false;
   for (FTSENT *e; tree && !found && (e = fts_read(tree));) {
     if (e->fts_info == FTS_D && e->fts_level > DEPTH_MAX) fts_set(tree, e, FTS_SKIP);
+    if (e->fts_info == FTS_DNR || e->fts_info == FTS_ERR) errno = e->fts_errno;
     if (e->fts_info == FTS_F && strcmp(e->fts_name, name) == 0)
       found = snprintf(path, size, "%s", e->fts_path) < (int)size && access(path, R_OK) == 0;
   }
@@ -103,7 +104,10 @@ static bool is_installed(const char *name, char *path, size_t size)
 static capl_status find_installed(const char *name, char **path)
 {
   char candidate[4096];
+  errno = 0;
   if (is_installed(name, candidate, sizeof candidate)) return take_font(candidate, path);
+  if (errno == ENOMEM || errno == EMFILE || errno == ENFILE)
+    return CAPL_FAIL(CAPL_EIO, "cannot look for the captcha font %s: %s", name, capl_errno_text(errno));
   return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the "
                              "fonts installed in /usr/share/fonts", name);
 }
@@ -134,16 +138,25 @@ static capl_status find_file(const char *name, char **path)
   return CAPL_FAIL(CAPL_EIO, "cannot open the captcha font %s: %s", name, capl_errno_text(errno));
 }
 
-static void map_file(captcha_font *font)
+static capl_status map_failed(const captcha_font *font)
+{
+  return CAPL_FAIL(CAPL_EIO, "cannot read the captcha font %s: %s", font->path, capl_errno_text(errno));
+}
+
+/* What is no file with bytes is FreeType's to refuse. */
+static capl_status map_file(captcha_font *font)
 {
   struct stat info;
   int fd = open(font->path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) return map_failed(font);
+  capl_status status = CAPL_OK;
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0) {
     void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes != MAP_FAILED) font->bytes = bytes, font->size = (size_t)info.st_size;
+    if (bytes == MAP_FAILED) status = map_failed(font);
+    else font->bytes = bytes, font->size = (size_t)info.st_size;
   }
   close(fd);
+  return status;
 }
 
 void captcha_font_free(captcha_font *font)
@@ -163,8 +176,8 @@ capl_status captcha_font_find(const char *name, const char *usual, captcha_font 
   char *file = strndup(name, length);
   if (!file) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the name of a font");
   capl_status status = find_file(file, &font->path);
-  if (status == CAPL_OK) map_file(font);
   if (status == CAPL_EIO && !hint_package(file) && usual) hint_package(usual);
+  if (status == CAPL_OK) status = map_file(font);
   free(file);
   return status;
 }

@@ -160,7 +160,9 @@ static capl_status find_blanks(capl_glyphs *g, captcha_renderer *r)
   for (int sized = 0; sized < g->n_fonts * g->n_sizes; sized++) {
     int font = g->first_font + sized / g->n_sizes, px = g->size_px[sized % g->n_sizes];
     CAPL_TRY(captcha_renderer_size(r, font, 0, px, &face));
-    if (FT_Load_Char(face, ' ', FT_LOAD_NO_BITMAP))
+    FT_Error why = FT_Load_Char(face, ' ', FT_LOAD_NO_BITMAP);
+    if (why == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "font %s: no memory", r->font[font].path);
+    if (why)
       return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot be used at %d px", r->font[font].path, px);
     g->space_w[sized] = (int)(face->glyph->advance.x >> 6) + 1;
   }

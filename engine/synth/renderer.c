@@ -25,9 +25,12 @@ void captcha_renderer_fini(captcha_renderer *r)
 capl_status captcha_renderer_open(captcha_renderer *r, int font, FT_Face *face)
 {
   const captcha_font *f = &r->font[font];
-  if (!r->library && FT_Init_FreeType(&r->library))
-    return CAPL_FAIL(CAPL_EINTERNAL, "FreeType cannot be started");
-  if (!r->face[font] && FT_New_Memory_Face(r->library, f->bytes, (FT_Long)f->size, f->index, &r->face[font])) {
+  FT_Error why = 0;
+  if (!r->library) why = FT_Init_FreeType(&r->library);
+  if (!why && !r->face[font])
+    why = FT_New_Memory_Face(r->library, f->bytes, (FT_Long)f->size, f->index, &r->face[font]);
+  if (!r->library || why == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "font %s: no memory", f->path);
+  if (why) {
     if (!f->index) return CAPL_FAIL(CAPL_EFORMAT, "%s is not a font FreeType can read", f->path);
     return CAPL_FAIL(CAPL_EFORMAT, "%s has no font number %d that FreeType can read", f->path, f->index);
   }
@@ -44,7 +47,9 @@ static bool has_size(const FT_Face face, int wide, int high)
 capl_status captcha_renderer_size(captcha_renderer *r, int font, int wide, int high, FT_Face *face)
 {
   CAPL_TRY(captcha_renderer_open(r, font, face));
-  if (!has_size(*face, wide, high) && FT_Set_Pixel_Sizes(*face, (FT_UInt)wide, (FT_UInt)high))
+  FT_Error why = has_size(*face, wide, high) ? 0 : FT_Set_Pixel_Sizes(*face, (FT_UInt)wide, (FT_UInt)high);
+  if (why == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "font %s: no memory", r->font[font].path);
+  if (why)
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot be used at %d px", r->font[font].path, high);
   return CAPL_OK;
 }
@@ -55,7 +60,10 @@ capl_status captcha_renderer_load(captcha_renderer *r, int font, const char *sym
   int bytes;
   const char *path = r->font[font].path;
   FT_Face face = r->face[font];
-  if (FT_Load_Char(face, (FT_ULong)unicode_at(symbol, &bytes), flags | FT_LOAD_RENDER | FT_LOAD_NO_BITMAP))
+  flags |= FT_LOAD_RENDER | FT_LOAD_NO_BITMAP;
+  FT_Error why = FT_Load_Char(face, (FT_ULong)unicode_at(symbol, &bytes), flags);
+  if (why == FT_Err_Out_Of_Memory) return CAPL_FAIL(CAPL_ENOMEM, "font %s: no memory for '%s'", path, symbol);
+  if (why)
     return CAPL_FAIL(CAPL_EFORMAT, "font %s: cannot render '%s'", path, symbol);
   const FT_Bitmap *ink = &face->glyph->bitmap;
   if (ink->pixel_mode == FT_PIXEL_MODE_GRAY && ink->width && ink->rows) return CAPL_OK;

@@ -8,10 +8,12 @@
 
 #include <oneapi/dnnl/dnnl.h>
 #include <oneapi/dnnl/dnnl_version.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "backend/cpu/parallel.h"
 #include "base/assume.h"
@@ -359,8 +361,20 @@ static dnnl_status_t plan_choose_other(dn_plan *plan)
   return plan_choose(plan, &plain);
 }
 
+enum { CODE_ROOM = 8 << 20 }; /* bytes; more than the code of one primitive */
+
+/* oneDNN 2.6 runs code that it could not place, which crashes: memory for it is looked for first. */
+static capl_status check_code_room(void)
+{
+  void *p = mmap(NULL, CODE_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return CAPL_FAIL(CAPL_ENOMEM, "no memory for oneDNN's code: %s", strerror(errno));
+  munmap(p, CODE_ROOM);
+  return CAPL_OK;
+}
+
 static capl_status plan_fill(dn_plan *plan)
 {
+  CAPL_TRY(check_code_room());
   dnnl_status_t status = plan_choose(plan, &plan->spec);
   if (!status && overruns(plan)) status = plan_choose_other(plan);
   if (status == dnnl_unimplemented || status == dnnl_invalid_arguments) return CAPL_OK;
@@ -395,13 +409,14 @@ static uint32_t spec_hash(const dn_spec *spec)
   return (uint32_t)(hash % BUCKETS);
 }
 
+static void alone_no_more(bool *alone) { (void)alone, cpu_parallel_alone(false); }
+
 /* oneDNN asks libgomp for the calling thread's number of threads when it makes a primitive. */
 static capl_status plan_make(dn_plan *plan)
 {
-  cpu_parallel_alone(plan->spec.alone);
-  capl_status status = plan_fill(plan);
-  cpu_parallel_alone(false);
-  return status;
+  __attribute__((cleanup(alone_no_more))) bool alone = plan->spec.alone; /* a thrown exception ends it, too */
+  cpu_parallel_alone(alone);
+  return plan_fill(plan);
 }
 
 static capl_status find_locked(const dn_spec *spec, dn_plan **out)
@@ -423,12 +438,14 @@ static capl_status find_locked(const dn_spec *spec, dn_plan **out)
   return CAPL_OK;
 }
 
+static void unlock(pthread_mutex_t **lock) { pthread_mutex_unlock(*lock); }
+
 capl_status dn_find(const dn_spec *spec, const dn_plan **out)
 {
   dn_plan *plan = NULL;
   pthread_mutex_lock(&plans_lock);
+  __attribute__((cleanup(unlock))) pthread_mutex_t *locked = &plans_lock; /* also where oneDNN throws bad_alloc */
   capl_status status = find_locked(spec, &plan);
-  pthread_mutex_unlock(&plans_lock);
   *out = plan && plan->primitive ? plan : NULL;
   return status;
 }

@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/user_dirs.h"
 #include "base/text.h"
+#include "base/write.h"
 
 enum { PATH_LEN = 4096, HEAD_LEN = 64, ENTRY_MAX = 64 << 20 };
 
@@ -116,19 +117,6 @@ char *plan_cache_read(const char *kind, const char *scope, const char *key, size
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-static bool write_all(int file, const void *data, size_t len)
-{
-  const char *p = data;
-  while (len > 0) {
-    ssize_t n = write(file, p, len);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    p += n;
-    len -= (size_t)n;
-  }
-  return true;
-}
-
 static bool write_entry(int file, const char *scope, const char *key, const void *value, size_t len)
 {
   char head[HEAD_LEN];
@@ -144,8 +132,8 @@ static bool write_entry(int file, const char *scope, const char *key, const void
     total += parts[i].len;
   }
   snprintf(head, sizeof head, "%s %016" PRIx64 " %zu\n", magic, sum, total);
-  bool ok = write_all(file, head, strlen(head));
-  for (int i = 0; i < PARTS && ok; i++) ok = write_all(file, parts[i].p, parts[i].len);
+  bool ok = base_write(file, head, strlen(head));
+  for (int i = 0; i < PARTS && ok; i++) ok = base_write(file, parts[i].p, parts[i].len);
   return ok;
 }
 

@@ -383,8 +383,10 @@ static void normalize(lua_State *L)
   const char *text = push_text(L, index);
   bool placed = text && lua_isstring(L, index) && strncmp(text, "capl:", 5) != 0 && strcmp(text, "stack overflow") != 0;
   if (!text) push_no_text(L, index), text = lua_tostring(L, -1);
+  bool thrown = strcmp(text, "C++ exception") == 0; /* LuaJIT's words; oneDNN throws std::bad_alloc only */
+  if (thrown) text = "not enough memory";
   lua_createtable(L, 0, 4);
-  set_text(L, "code", "lua");
+  set_text(L, "code", thrown ? "nomem" : "lua");
   set_text(L, "message", text);
   luaL_setmetatable(L, ERROR_TYPE);
   if (!placed) locate(L, true);

@@ -8,12 +8,14 @@
 #include "bind/core/core.h"
 
 #include <stdio.h>
+#include <stdint.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "bind/core/sys.h"
 #include "capl/backend.h"
 
-enum { REFUSALS = 16 };
+enum { REFUSALS = 16, RESERVE = 8 << 20 };
 static const double MB = 1e6, GB = 1e9;
 
 /* ---- the heap of Lua ------------------------------------------------------------------------- */
@@ -25,6 +27,7 @@ static struct {
   size_t used, soft, hard;
   bool asked, stopping; /* a stop is asked for; it has begun */
   int refused;
+  void *reserve; /* RESERVE bytes of the machine, given up when it has no more; NULL = they are */
 } heap;
 
 /* "2 GB", "200 MB": as a header says it. */
@@ -63,6 +66,30 @@ static void *refuse(void)
   _exit(1);
 }
 
+static bool shortage_stands(lua_State *L)
+{
+  if (!L) return false;
+  CAPL_FAIL(CAPL_ENOMEM, "not enough memory");
+  capl_error_hint("the recipe's own tables and texts, or the machine, are out of memory");
+  return true;
+}
+
+/* The machine has no more. Code that LuaJIT has compiled crashes where it gets none: it gets the reserve, and a stop is
+** asked for. When that is used up, the process ends. */
+static void *take_reserve(void *at, size_t had, size_t wanted)
+{
+  static const char text[] = "\ncapl: not enough memory\n  hint: the machine is out of memory, or ulimit -v is too low\n";
+  if (heap.reserve) {
+    munmap(heap.reserve, RESERVE);
+    heap.reserve = NULL;
+    capl_interrupt_because(shortage_stands);
+  }
+  void *p = heap.f(heap.ud, at, had, wanted);
+  if (p) return p;
+  capl_sys_bar_leave();
+  _exit(write(STDERR_FILENO, text, sizeof text - 1) < 0 ? 1 : 1);
+}
+
 static void *allocate(void *ud, void *at, size_t had, size_t wanted)
 {
   (void)ud;
@@ -73,19 +100,27 @@ static void *allocate(void *ud, void *at, size_t had, size_t wanted)
   }
   if (wanted > had && used > heap.hard) return refuse();
   void *p = heap.f(heap.ud, at, had, wanted);
-  if (p || !wanted) heap.used = used;
+  if (!p && wanted) p = take_reserve(at, had, wanted);
+  heap.used = used;
   return p;
 }
 
-static void limit_heap(lua_State *L, uint64_t bytes)
+void capl_bind_reserve(lua_State *L)
 {
   heap.f = lua_getallocf(L, &heap.ud);
   heap.L = L;
   heap.used = (size_t)lua_gc(L, LUA_GCCOUNT, 0) * 1024;
+  heap.soft = heap.hard = SIZE_MAX;
+  heap.reserve = mmap(NULL, RESERVE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (heap.reserve == MAP_FAILED) heap.reserve = NULL;
+  lua_setallocf(L, allocate, NULL);
+}
+
+static void limit_heap(uint64_t bytes)
+{
   heap.soft = bytes;
   heap.hard = 2 * heap.soft;
   heap.refused = 0;
-  lua_setallocf(L, allocate, NULL);
 }
 
 /* ---- what is printed and written ------------------------------------------------------------- */
@@ -130,7 +165,7 @@ static void limit_tensors(void)
 void capl_bind_limit(lua_State *L)
 {
   const capl_limits *limits = capl_policy_limits();
-  if (limits->lua_bytes && !heap.L) limit_heap(L, limits->lua_bytes);
+  if (limits->lua_bytes && heap.L == L) limit_heap(limits->lua_bytes);
   if (limits->tensor_bytes) limit_tensors();
 }
 
@@ -138,6 +173,7 @@ void capl_bind_limit(lua_State *L)
 void bind_unlimit(lua_State *L)
 {
   if (heap.L != L) return;
+  if (heap.reserve) munmap(heap.reserve, RESERVE);
   lua_setallocf(L, heap.f, heap.ud);
   heap.L = NULL;
 }

@@ -22,6 +22,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "base/write.h"
 #include "bind/core/core.h"
 #include "bind/core/sys.h"
 
@@ -75,11 +76,24 @@ static void run_child(const start *s, pid_t parent)
   if (ready && s->program) execvpe(s->program, s->argv, s->envp);
   else if (ready) execve("/proc/self/exe", s->argv, s->envp);
   int why = errno;
-  if (write(s->report, &why, sizeof why) < 0) _exit(126);
-  _exit(127);
+  _exit(base_write(s->report, &why, sizeof why) ? 127 : 126);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */
+
+/* What kept the child from starting its program; 0: nothing, and the pipe ends. */
+static int read_report(int fd)
+{
+  int why = 0;
+  for (size_t got = 0; got < sizeof why;) {
+    ssize_t n = read(fd, (char *)&why + got, sizeof why - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    if (n == 0) return 0;
+    got += (size_t)n;
+  }
+  return why;
+}
 
 /* 0, or the errno of what went wrong. */
 static int start_child(start *s, pid_t *pid)
@@ -94,7 +108,7 @@ static int start_child(start *s, pid_t *pid)
   close(ends[1]);
   if (*pid > 0) {
     setpgid(*pid, *pid); /* whoever of the two comes first */
-    if (read(ends[0], &why, sizeof why) != sizeof why) why = 0;
+    why = read_report(ends[0]);
     if (why) waitpid(*pid, NULL, 0);
   }
   close(ends[0]);

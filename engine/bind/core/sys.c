@@ -26,6 +26,7 @@
 #include "base/user_dirs.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "base/write.h"
 #include "bind/core/core.h"
 #include "capl/backend.h"
 #include "capl/data.h"
@@ -365,11 +366,10 @@ static int sys_write(lua_State *L)
   if (snprintf(temporary, sizeof temporary, "%s.%d.tmp", path, (int)getpid()) >= (int)sizeof temporary)
     return errno = ENAMETOOLONG, fail(L, "write", path);
   int fd = capl_file_create_new(temporary);
-  FILE *file = fd < 0 ? NULL : fdopen(fd, "wb");
-  if (!file) return fail(L, "write", path);
-  bool written = fwrite(text, 1, n, file) == n && fflush(file) == 0 && fsync(fileno(file)) == 0;
+  if (fd < 0) return fail(L, "write", path);
+  bool written = base_write(fd, text, n) && fsync(fd) == 0;
   int cause = errno;
-  if (fclose(file) != 0 && written) written = false, cause = errno;
+  close(fd);
   if (written && rename(temporary, path) == 0) return lua_pushboolean(L, true), 1;
   if (!written) errno = cause;
   fail(L, "write", path);
@@ -391,12 +391,11 @@ static int sys_append(lua_State *L)
   if (file < 0) return fail(L, "write", path);
   if (fstat(file, &info) == 0 && !S_ISREG(info.st_mode)) return close(file), errno = EINVAL, fail(L, "write", path);
   off_t former = lseek(file, 0, SEEK_END);
-  ssize_t written = write(file, text, n);
-  int cause = written < 0 ? errno : ENOSPC;
-  if (written > 0 && (size_t)written < n && ftruncate(file, former) != 0) cause = errno;
-  if (written == (ssize_t)n && sync && fsync(file) != 0) written = -1, cause = errno;
+  bool whole = base_write(file, text, n), written = whole && (!sync || fsync(file) == 0);
+  int cause = errno;
+  if (!whole && ftruncate(file, former) != 0) cause = errno;
   close(file);
-  if (written == (ssize_t)n) return lua_pushboolean(L, true), 1;
+  if (written) return lua_pushboolean(L, true), 1;
   return errno = cause, fail(L, "write", path);
 }
 

@@ -31,7 +31,10 @@ typedef struct {
 static capl_status read_charset(const field_keys *k, model_field *f, text_own *t)
 {
   const cJSON *charset = keys_get(k, "charset");
-  if (!cJSON_IsString(charset) || capl_vocab_symbols(charset->valuestring, &f->vocab) != CAPL_OK)
+  capl_status read = CAPL_EFORMAT;
+  if (cJSON_IsString(charset)) read = capl_vocab_symbols(charset->valuestring, &f->vocab);
+  if (read == CAPL_ENOMEM) return read;
+  if (read != CAPL_OK)
     return keys_wrong(k, "charset", "1 to 65536 different visible characters", charset);
   t->characters = t->classes = capl_vocab_count(f->vocab);
   return CAPL_OK;

@@ -16,6 +16,7 @@
 
 #include "base/user_dirs.h"
 #include "base/text.h"
+#include "base/write.h"
 #include "program/launch/grants.h"
 #include "program/launch/supervise.h"
 
@@ -84,12 +85,13 @@ static bool write_kept(const char *path, const char *text, const char *line)
   unlink(temporary);
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return false;
-  size_t n = text ? strlen(text) : 0, m = strlen(line);
-  bool written = (n == 0 || write(fd, text, n) == (ssize_t)n) && write(fd, line, m) == (ssize_t)m && fsync(fd) == 0;
+  bool written = base_write(fd, text, text ? strlen(text) : 0) && base_write(fd, line, strlen(line)) && fsync(fd) == 0;
+  int cause = errno;
   close(fd);
   if (written && rename(temporary, path) == 0) return true;
+  if (written) cause = errno;
   unlink(temporary);
-  return false;
+  return errno = cause, false;
 }
 
 static void keep(const capl_job *job, const grants_asked *asked)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/user_dirs.h"
+#include "base/write.h"
 
 enum { ENTRIES = 5000, SPARE = 1000, MOST_BYTES = 16 << 20, LONGEST_PATH = 4096 };
 static const char head[] = "_HiStOrY_V2_\n";
@@ -98,11 +99,7 @@ static char *read_all(int fd)
   return text;
 }
 
-static bool write_all(int fd, const char *text)
-{
-  size_t n = strlen(text);
-  return write(fd, text, n) == (ssize_t)n;
-}
+static bool write_all(int fd, const char *text) { return base_write(fd, text, strlen(text)); }
 
 /* Under the lock, in the same file: other prompts hold it open by its name. */
 static void write_anew(int fd, char **entry, size_t n)

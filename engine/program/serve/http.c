@@ -5,6 +5,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -418,10 +419,12 @@ static void start_daemon(serve_server *s)
 static capl_status start_server(serve_server *s)
 {
   CAPL_TRY(peers_start(&s->peers, s->o.time, &s->counters));
+  errno = 0;
   start_daemon(s);
+  int why = errno;
   if (s->daemon) return s->listener = -1, CAPL_OK; /* it is libmicrohttpd's now */
-  CAPL_FAIL(CAPL_EIO, "libmicrohttpd %s cannot serve %d connections with %d threads", MHD_get_version(), s->o.connections,
-            s->o.threads);
+  CAPL_FAIL(CAPL_EIO, "libmicrohttpd %s cannot serve %d connections with %d threads%s%s", MHD_get_version(),
+            s->o.connections, s->o.threads, why ? ": " : "", why ? strerror(why) : "");
   capl_error_hint("fewer --connections, or more open files: ulimit -n 4096");
   return CAPL_EIO;
 }

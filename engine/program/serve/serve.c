@@ -91,10 +91,12 @@ static int server_read(lua_State *L)
   capl_model *model = data_check_box(L, 2, MODEL_TYPE);
   const capl_model_sample *samples;
   int n = functions->take(server, bind_check_number(L, 3), &samples);
-  lua_pushinteger(L, n);
-  if (n == 0) return 1;
+  if (n == 0) return lua_pushinteger(L, 0), 1;
   capl_reading *readings = bind_new_readings(L, n);
-  if (capl_model_run(model, samples, n, readings) != CAPL_OK) return lua_pushstring(L, capl_error_last()->message), 2;
+  if (capl_model_run(model, samples, n, readings) != CAPL_OK) {
+    lua_pushinteger(L, n);
+    return lua_pushstring(L, capl_error_last()->message), 2;
+  }
   lua_pushinteger(L, n);
   bind_push_readings(L, readings, n);
   capl_readings_free(readings, n);

@@ -50,10 +50,11 @@ local function main(job)
       or "capl export needs --format=onnx or --format=ddddocr")
   end
   local model = models.path(words[1])
-  core.model_open(model, {device = "cpu", precision = "fp32"}):free() -- a damaged one is refused as ever
+  local opened = core.model_open(model, {device = "cpu", precision = "fp32"}) -- a damaged one is refused as ever
+  local meta = core.json_decode(opened:info().meta)
+  opened:free()
   local path, charset = places(words[1], o)
   local nodes, low = core.onnx_model(model, path, charset)
-  local meta = core.json_decode(core.sys.read(model .. "/meta.json"))
   local verdict, why, remedy = verify(model, path, meta, charset ~= nil)
   if o.json then
     core.sys.out(core.json_encode({model = model, format = o.format, path = path, charsets = charset, nodes = nodes,

@@ -81,13 +81,11 @@ local function split(row)
   return out
 end
 
-local function must(done, why)
-  if not done then core.error{code = "io", message = why, path = false} end
-end
+local function must(done, why) return done or core.error{code = "io", message = why, path = false} end
 
 -- The file once more with the columns as they are now: rows of before have empty cells there.
 local function rewrite(self, more)
-  local text = self.rows > 0 and core.sys.read(self.path) or ""
+  local text = self.rows > 0 and must(core.sys.read(self.path)) or ""
   local names = {}
   for i, name in ipairs(self.columns) do names[i] = cell(name) end
   local lines, empty, number = {table.concat(names, ",")}, (","):rep(more), 0
@@ -130,7 +128,7 @@ end
 -- Takes over columns and rows of a file that is there.
 local function adopt(self)
   self.columns, self.known, self.rows, self.waiting = {}, {}, 0, {}
-  local text = core.sys.kind(self.path) == "file" and core.sys.read(self.path) or ""
+  local text = core.sys.kind(self.path) == "file" and must(core.sys.read(self.path)) or ""
   local count = 0
   for row in each_row(text) do
     count = count + 1

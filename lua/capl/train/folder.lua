@@ -83,8 +83,9 @@ function folder.load(file)
   core.error{code = "value", path = false, message = file .. " is no checkpoint of a run, but state of another kind"}
 end
 
---- The newest checkpoint that can be read: its tree and its file. Damaged ones are reported and skipped.
--- errs value: there is none; format: none is whole
+--- The newest checkpoint that is whole: its tree and its file. Damaged ones are reported and skipped. One that cannot
+-- be read now may be whole: going on without it would remove it.
+-- errs value: there is none; format: none is whole; io, nomem: the newest cannot be read
 function folder.newest(path)
   local steps, last = folder.steps(path), nil
   if #steps == 0 then check.fail("resume", path .. " has no checkpoint") end
@@ -95,7 +96,7 @@ function folder.newest(path)
       if last then observer:print(("note: resuming from the previous one, %s"):format(file)) end
       return saved, file
     end
-    if not core.is_error(saved) or (saved.code ~= "format" and saved.code ~= "io") then error(saved, 0) end
+    if not core.is_error(saved) or saved.code ~= "format" then error(saved, 0) end
     observer:print("note: " .. saved.message)
     last = saved
   end

@@ -14,9 +14,16 @@ local function whole_lines(text)
   return out
 end
 
+-- nil: there is no such file. What is there and cannot be read must not pass for that: it would be written anew.
+local function text_of(path)
+  if not core.sys.kind(path) then return nil end
+  local text, why = core.sys.read(path)
+  return text or core.error{code = "io", message = why, path = false}
+end
+
 --- A file of JSON objects, one per line, as tables; what cannot be read is left out. nil: there is no such file.
 function lines.read(path)
-  local text = core.sys.kind(path) and core.sys.read(path)
+  local text = text_of(path)
   if not text then return nil end
   local out = {}
   for _, line in ipairs(whole_lines(text)) do out[#out + 1] = json_file.decode(line) end
@@ -25,7 +32,7 @@ end
 
 -- Keeps the lines for which keep(line) holds.
 local function filter(path, keep)
-  local text = core.sys.kind(path) and core.sys.read(path)
+  local text = text_of(path)
   if not text then return end
   local out = {}
   for _, line in ipairs(whole_lines(text)) do

@@ -23,8 +23,10 @@ local OWN = {resume = true, inexact = true, init_from = true, quiet = true, json
 
 -- settings.json of a run's folder; nil when it is no run's folder.
 local function settings_of(folder)
-  local text = core.sys.read(folder .. "/settings.json")
-  if not text then return nil end
+  local path = folder .. "/settings.json"
+  if not core.sys.kind(path) then return nil end
+  local text, why = core.sys.read(path)
+  if not text then core.error{code = "io", message = why, path = false} end
   local value = json_file.decode(text)
   if not value or type(value.settings) ~= "table" then
     core.fail(("%s/settings.json is damaged, so the settings of this run are unknown"):format(folder))
@@ -40,6 +42,7 @@ local function runs_of_recipe(run)
   for _, name in ipairs(core.sys.list("runs") or {}) do
     local folder = "runs/" .. name
     local fine, settings = pcall(settings_of, folder)
+    if not fine and core.is_error(settings) and settings.code == "io" then run:print("note: " .. settings.message) end
     if fine and settings and type(settings.recipe) == "string"
       and base_name(settings.recipe) == base_name(run.recipe) then
       out[#out + 1] = {folder = folder, started = tostring(settings.started), number = tonumber(name:match("%-(%d+)$"))
