@@ -73,7 +73,7 @@ COMMANDS = {
     "serve": Command(["serve", "given/model.capl", "--port=0"], []),
 }
 GIVEN = ("given", "runs")  # what a command finds; the rest it made
-ENV = dict(os.environ, OMP_NUM_THREADS="1", CAPL_THREADS="1", CAPL_PYTHON="no-python")  # ONNX Runtime is no part of this
+ENV = dict(os.environ, OMP_NUM_THREADS="1", CAPL_THREADS="1", CAPL_PYTHON="no-python", ASAN_OPTIONS="detect_leaks=0")  # ONNX Runtime is no part of this
 
 failures = []
 Done = collections.namedtuple("Done", "status out err failed count")
@@ -100,7 +100,8 @@ def environment(fault, at):
                CAPL_FAULT_COUNT=os.path.abspath("count"), **{f"CAPL_FAULT_{k}": str(v) for k, v in fault.more.items()})
     if LEAKS:
         env.update(CAPL_FAULT_LEAKS="1", ASAN_OPTIONS="verify_asan_link_order=0:detect_leaks=1:allocator_may_return_null=1:"
-                   "intercept_tls_get_addr=0:detect_stack_use_after_return=0:exitcode=99")
+                   "intercept_tls_get_addr=0:detect_stack_use_after_return=0:exitcode=99",
+                   LSAN_OPTIONS=f"print_suppressions=0:suppressions={os.path.join(HERE, 'leaks.txt')}")
     return env
 
 

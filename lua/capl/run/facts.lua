@@ -21,9 +21,11 @@ function facts.machine()
     processors = core.sys.cpus(), threads = core.sys.threads(), assume = core.assume()}
 end
 
+-- -> hash; or nil and why: a file that went away is the loader's business
 local function hash_of(source)
   local fine, hash = pcall(source.box.hash, source.box)
-  return fine and hash or nil -- a file that went away is the loader's business
+  if fine then return hash end
+  return nil, core.is_error(hash) and hash.message or tostring(hash)
 end
 
 --- {role = {count, width, height, channels, batch, hash}} of the loaders of a run; a second one of a role is "val 2".
@@ -34,10 +36,11 @@ function facts.data(loaders)
     seen[entry.role] = (seen[entry.role] or 0) + 1
     local name = seen[entry.role] == 1 and entry.role or entry.role .. " " .. seen[entry.role]
     local box = source.box
+    local hash, unread = hash_of(source)
     local count = (loader.all_samples or loader.samples)(loader) -- of all ranks
     out[name] = {count = count < 1e8 and count or nil, batch = loader.batch,
       width = box:width(), height = box:height(), channels = box:channels(),
-      charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash_of(source),
+      charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash, unread = unread,
       generator = source.generator}
   end
   return out

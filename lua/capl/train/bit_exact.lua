@@ -71,7 +71,7 @@ local function compare_data(out, role, was, is, longer)
     end
   end
   if was.hash ~= is.hash then
-    out[#out + 1] = ("%s data: hash %s, was %s"):format(role, text(is.hash), text(was.hash))
+    out[#out + 1] = ("%s data: hash %s, was %s"):format(role, is.unread or text(is.hash), text(was.hash))
   end
 end
 
