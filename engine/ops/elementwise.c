@@ -56,6 +56,13 @@ static capl_status affine_shape(const capl_call *call, capl_out_spec *out)
   return CAPL_OK;
 }
 
+static capl_status power_shape(const capl_call *call, capl_out_spec *out)
+{
+  CAPL_TRY(need_float(call->in[0], "a"));
+  CAPL_TRY(need_float(call->in[1], "b"));
+  return rule_broadcast(call, out);
+}
+
 static capl_status cast_shape(const capl_call *call, capl_out_spec *out)
 {
   CAPL_TRY(rule_like_first(call, out));
@@ -115,6 +122,17 @@ static capl_status div_grad(const capl_node *node, capl_tensor *const *dy, capl_
   if (!node->needs[B]) return CAPL_OK;
   CAPL_TRY(mul_unbroadcast(da, node->out[0], node->in[B], &db));
   return grad_affine(db, -1, 0, &dx[B]);
+}
+
+/* da = dy, db = -dy * floor(a / b) = dy * (y - a) / b */
+static capl_status remainder_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *less = NULL, *slope = NULL;
+  if (node->needs[A]) CAPL_TRY(grad_unbroadcast(dy[0], node->in[A], &dx[A]));
+  if (!node->needs[B]) return CAPL_OK;
+  CAPL_TRY(GRAD_CALL(CAPL_OP_sub, NULL, &less, node->out[0], node->in[A]));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_div, NULL, &slope, less, node->in[B]));
+  return mul_unbroadcast(dy[0], slope, node->in[B], &dx[B]);
 }
 
 static capl_status scalar_zero(const capl_tensor *like, capl_tensor **out)
@@ -208,6 +226,60 @@ static capl_status sqrt_grad(const capl_node *node, capl_tensor *const *dy, capl
   return GRAD_CALL(CAPL_OP_div, NULL, &dx[0], dy[0], twice);
 }
 
+static capl_status log1p_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *more = NULL;
+  CAPL_TRY(grad_affine(node->in[0], 1, 1, &more));
+  return GRAD_CALL(CAPL_OP_div, NULL, &dx[0], dy[0], more);
+}
+
+/* Steps are flat: 0, as in PyTorch. */
+static capl_status step_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  (void)node;
+  CAPL_TRY(capl_tensor_new_like(dy[0], &dx[0]));
+  return capl_tensor_fill(dx[0], 0);
+}
+
+/* b * a^(b-1); 0 where b is 0. */
+static capl_status power_slope_a(const capl_node *node, capl_tensor **out)
+{
+  TEMP capl_tensor *less = NULL, *power = NULL, *slope = NULL, *flat = NULL, *zero = NULL;
+  capl_tensor *a = node->in[A], *b = node->in[B];
+  CAPL_TRY(grad_affine(b, 1, -1, &less));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_power, NULL, &power, a, less));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, power, b));
+  CAPL_TRY(scalar_zero(slope, &zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_eq, NULL, &flat, b, zero));
+  return GRAD_CALL(CAPL_OP_where, NULL, out, flat, zero, slope);
+}
+
+/* y * log a; 0 where a is 0 and b is not negative. */
+static capl_status power_slope_b(const capl_node *node, capl_tensor **out)
+{
+  TEMP capl_tensor *log = NULL, *slope = NULL, *none = NULL, *up = NULL, *flat = NULL, *zero = NULL;
+  capl_tensor *a = node->in[A], *b = node->in[B];
+  CAPL_TRY(GRAD_CALL(CAPL_OP_log, NULL, &log, a));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &slope, node->out[0], log));
+  CAPL_TRY(scalar_zero(slope, &zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_eq, NULL, &none, a, zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_ge, NULL, &up, b, zero));
+  CAPL_TRY(GRAD_CALL(CAPL_OP_mul, NULL, &flat, none, up));
+  return GRAD_CALL(CAPL_OP_where, NULL, out, flat, zero, slope);
+}
+
+static capl_status power_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *slope_a = NULL, *slope_b = NULL;
+  if (node->needs[A]) {
+    CAPL_TRY(power_slope_a(node, &slope_a));
+    CAPL_TRY(mul_unbroadcast(dy[0], slope_a, node->in[A], &dx[A]));
+  }
+  if (!node->needs[B]) return CAPL_OK;
+  CAPL_TRY(power_slope_b(node, &slope_b));
+  return mul_unbroadcast(dy[0], slope_b, node->in[B], &dx[B]);
+}
+
 static capl_status abs_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
 {
   TEMP capl_tensor *sign = NULL;
@@ -270,6 +342,12 @@ BINARY(maximum, .shape = rule_broadcast, .grad = maximum_grad, .save_in = SAVE_A
        .doc = "y = the larger of a and b; NaN if one is NaN. Of equals each gets half of the gradient.\n" BROADCAST_DOC);
 BINARY(minimum, .shape = rule_broadcast, .grad = minimum_grad, .save_in = SAVE_A | SAVE_B,
        .doc = "y = the smaller of a and b; NaN if one is NaN. Of equals each gets half of the gradient.\n" BROADCAST_DOC);
+BINARY(remainder, .shape = rule_broadcast, .grad = remainder_grad, .save_in = SAVE_A | SAVE_B, .save_out = SAVE_Y,
+       .doc = "y = a - floor(a / b) * b, exactly, with the sign of b; of a division by 0: NaN, of integers 0.\n" BROADCAST_DOC);
+BINARY(power, .shape = power_shape, .grad = power_grad, .save_in = SAVE_A | SAVE_B, .save_out = SAVE_Y,
+       .doc = "y = a to the power of b; NaN where a is negative and b is not whole.\n"
+              "a, b: any shapes that broadcast, floating point -> y in the broadcast shape and promoted dtype.\n"
+              "Errors: shape, if the sizes do not broadcast; dtype, if one is an integer or bool.");
 BINARY(eq, .shape = compare_shape, .doc = "y = a == b.\n" COMPARE_DOC);
 BINARY(ne, .shape = compare_shape, .doc = "y = a ~= b.\n" COMPARE_DOC);
 BINARY(lt, .shape = compare_shape, .doc = "y = a < b.\n" COMPARE_DOC);
@@ -313,6 +391,12 @@ UNARY(log, F32, .save_in = SAVE_X, .shape = float_shape, .grad = log_grad,
       .doc = "y = natural logarithm of x; NaN below 0." FLOAT_DOC);
 UNARY(sqrt, F32, .save_out = SAVE_Y, .shape = float_shape, .grad = sqrt_grad,
       .doc = "y = square root of x; NaN below 0." FLOAT_DOC);
+UNARY(log1p, F32, .save_in = SAVE_X, .shape = float_shape, .grad = log1p_grad,
+      .doc = "y = natural logarithm of 1 + x, exact for small x; NaN below -1." FLOAT_DOC);
+UNARY(floor, KEEP, .shape = float_shape, .grad = step_grad,
+      .doc = "y = the largest whole number that is not above x. Its gradient is 0." FLOAT_DOC);
+UNARY(round, KEEP, .shape = float_shape, .grad = step_grad,
+      .doc = "y = the whole number nearest to x, of two the even one. Its gradient is 0." FLOAT_DOC);
 UNARY(abs, KEEP, .save_in = SAVE_X, .shape = rule_like_first, .grad = abs_grad,
       .doc = "y = |x|; the gradient at 0 is 0." ANY_DOC);
 UNARY(sigmoid, KEEP, .save_out = SAVE_Y, .shape = float_shape, .grad = sigmoid_rule,

@@ -79,6 +79,15 @@ static capl_status argmax_shape(const capl_call *call, capl_out_spec *out)
   return CAPL_OK;
 }
 
+static capl_status argsort_shape(const capl_call *call, capl_out_spec *out)
+{
+  int dim;
+  CAPL_TRY(normalize_dim(call->attr[AT(argsort, dim)].i, call->in[0]->ndim, &dim));
+  if (call->in[0]->size[dim] > INT32_MAX) return CAPL_FAIL(CAPL_ESHAPE, "dim %d is longer than i32 counts", dim + 1);
+  spec_set(out, CAPL_I32, call->in[0]->ndim, call->in[0]->size);
+  return CAPL_OK;
+}
+
 /* gradients */
 
 static capl_status sum_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
@@ -140,4 +149,15 @@ const capl_op capl_op_argmax = {
   .doc = "Where the largest element along dim is, counted from 0; the first of equals, NaN before all.\n"
          "x: any shape and dtype -> y i32 without dim (keepdim: size 1). Not differentiable.\n"
          "Errors: value, if dim does not exist; shape, if it has size 0.",
+};
+
+const capl_op capl_op_argsort = {
+  NAME_AND_ATTRS(argsort),
+  .ins = "x",
+  OUTS(y),
+  .index_outs = 1u,
+  .shape = argsort_shape,
+  .doc = "Places along dim, counted from 0, in the order of their elements; equals stay in order; NaN is the largest.\n"
+         "x: any shape and dtype -> y i32 in x's shape. Not differentiable; gather takes the elements.\n"
+         "Errors: value, if dim does not exist.",
 };

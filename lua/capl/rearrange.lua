@@ -64,6 +64,37 @@ function methods.unbind(x, dim)
   return out
 end
 
+-- Place i of n, negative from the end.
+local function place(d, i, n)
+  if type(i) ~= "number" or i % 1 ~= 0 or i == 0 or i > n or i < -n then
+    check.fail("slice", ("%s is no place from 1 to %d of dim %d"):format(tostring(i), n, d))
+  end
+  return i > 0 and i or n + 1 + i
+end
+
+--- x:slice{…}, x[{…}]: a view of part of x; for each dim a number (that place, and the dim goes), {first, last} (both
+-- included, negative from the end) or {} (all). Dims that are not named stay whole. x[{…}]:copy_(y) writes.
+-- errs value: a place that the dim does not have
+-- eg   capl.arange(6):view(2, 3)[{{}, {2, 3}}]:tolist()[1][1]  --> 1
+function methods.slice(x, parts)
+  check.list("slice", check.arg(1, "slice", "table", parts), "for dims left whole: {}")
+  if #parts > x.ndim then check.fail("slice", ("%d parts of a tensor with %d dims"):format(#parts, x.ndim)) end
+  local gone = 0
+  for d, part in ipairs(parts) do
+    local dim = d - gone
+    local n = x.shape[dim]
+    if type(part) == "number" then
+      x, gone = x:select(dim, place(d, part, n)), gone + 1
+    elseif check.arg(1, "slice", "table", part)[1] ~= nil then
+      if #part > 2 then check.fail("slice", "a part is {first, last}", "with steps: x:index_select(dim, {0, 2, …})") end
+      local first, last = place(d, part[1], n), place(d, part[2] or part[1], n)
+      if last < first then check.fail("slice", ("part %d to %d of dim %d is empty"):format(first, last, d)) end
+      x = op.narrow(x, {dim = dim, start = first, length = last - first + 1})
+    end
+  end
+  return x
+end
+
 -- ---- by index ----
 
 -- An index given as a tensor, or as a list of numbers.
@@ -304,19 +335,29 @@ function methods.cumsum(x, dim)
   return x
 end
 
--- Tensors side by side along dim, however many: Lua passes about 8,000 arguments to a call at most.
-local function concat_all(list, dim)
-  local groups = {}
-  for i = 1, #list, 1000 do
-    local group = {unpack(list, i, math.min(i + 999, #list))}
-    group[#group + 1] = {dim = dim}
-    groups[#groups + 1] = op.concat(unpack(group))
-  end
-  return #groups == 1 and groups[1] or concat_all(groups, dim)
+-- Places of the elements of dim in order; the fast kernels sort rows.
+local function order(x, dim, descending)
+  local last = x.ndim
+  x = x:detach():transpose(dim, last):contiguous()
+  return op.argsort(x, {dim = last, descending = descending}):transpose(dim, last)
 end
 
+--- x:sort([dim[, {descending = false}]]) -> values, places from 0 on (i32): in order along dim (the last); equals stay
+-- in order, NaN is the largest.
+-- eg   capl.tensor{3, 9, 5}:sort():tolist()[2]  --> 5
+function methods.sort(x, dim, options)
+  if type(dim) == "table" then dim, options = nil, dim end
+  local o = check.options("sort", {{"descending", "boolean", default = false}, positional = 0}, options)
+  dim = check.dim(1, "sort", dim or -1, math.max(x.ndim, 1))
+  if x.ndim == 0 then return x, x:argmax() end
+  local places = order(x, dim, o.descending)
+  return (op.gather(x, places, {dim = dim})), places
+end
+--- x:argsort([dim[, {descending = false}]]): the places alone, as x:sort gives them. i32
+function methods.argsort(x, ...) return (select(2, methods.sort(x, ...))) end
+
 --- x:topk(k[, dim[, {largest = true}]]) -> values, places from 0 on (i32): the k largest along dim (the last), in
--- order. Takes k rounds: for a few out of many.
+-- order; NaN is the largest.
 -- eg   capl.tensor{3, 9, 5}:topk(2):tolist()[2]  --> 5
 function methods.topk(x, k, dim, options)
   dim = check.dim(2, "topk", dim or -1, x.ndim)
@@ -325,14 +366,7 @@ function methods.topk(x, k, dim, options)
   if check.arg(1, "topk", "whole", k) < 1 or k > n then
     check.bad(1, "topk", ("1 to %d of dim %d can be chosen, got %d"):format(n, dim, k))
   end
-  local places = core.no_grad(function()
-    local left, found = o.largest and x:detach():float() or -x:detach():float(), {}
-    for i = 1, k do
-      found[i] = op.argmax(left, {dim = dim, keepdim = true})
-      if i < k then left = op.scatter(left, found[i], nil, {dim = dim, value = -math.huge}) end
-    end
-    return concat_all(found, dim)
-  end)
+  local places = op.narrow(order(x, dim, o.largest), {dim = dim, start = 1, length = k})
   return (op.gather(x, places, {dim = dim})), places
 end
 

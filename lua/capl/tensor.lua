@@ -214,11 +214,12 @@ local function div(a, b)
 end
 
 local function pow(a, b)
-  if not is_tensor(a) or type(b) ~= "number" then check.fail("pow", "a tensor to the power of a number, please") end
-  return op.pow(a, {exponent = b})
+  operand("pow", a) operand("pow", b)
+  if type(b) == "number" then return op.pow(a, {exponent = b}) end
+  return op.power(number_in.like(b, a), b)
 end
 
---- x:add(y), x:sub(y), x:mul(y), x:div(y), x:pow(number): element by element; y is a tensor whose sizes broadcast with
+--- x:add(y), x:sub(y), x:mul(y), x:div(y), x:pow(y): element by element; y is a tensor whose sizes broadcast with
 -- x's, or a number. The same as x + y, x - y, x * y, x / y, x ^ 2, which take a number on the left, too.
 -- errs shape: sizes that do not broadcast; value: neither tensor nor number
 -- eg   (capl.tensor{1, 2} * 3 + 1):tolist()[2]  --> 7
@@ -271,16 +272,19 @@ for _, name in ipairs{"maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"} 
   end
 end
 
---- x:clamp(lo, hi); either may be nil.
+--- x:clamp(lo, hi); either may be nil, or a tensor that broadcasts; x:clamp_min(lo), x:clamp_max(hi).
 -- eg   capl.tensor{5}:clamp(0, 1):item()  --> 1
 function methods.clamp(x, lo, hi)
-  if lo ~= nil then check.arg(1, "clamp", "number", lo) end
-  if hi ~= nil then check.arg(2, "clamp", "number", hi) end
-  if is_float[x.dtype] then return op.clamp(x, {min = lo, max = hi}) end
+  if lo ~= nil then operand("clamp", lo) end
+  if hi ~= nil then operand("clamp", hi) end
+  if is_float[x.dtype] and not is_tensor(lo) and not is_tensor(hi) then return op.clamp(x, {min = lo, max = hi}) end
   if lo ~= nil then x = x:maximum(lo) end
   if hi ~= nil then x = x:minimum(hi) end
   return x
 end
+
+function methods.clamp_min(x, lo) return x:clamp(lo) end
+function methods.clamp_max(x, hi) return x:clamp(nil, hi) end
 
 --- x:matmul(y): (…,M,K) times (…,K,N); vectors as in PyTorch.
 -- eg   capl.ones(2, 3):matmul(capl.ones(3, 4)):get(1, 1)  --> 3
@@ -350,7 +354,7 @@ methods.amin = reduction("amin", function(x, attrs) return backwards(op.amax(bac
 -- takes them. bool
 -- eg   capl.tensor{0, 2}:any():item()  --> 1
 local some = reduction("any", op.amax)
-function methods.any(x, ...) return some(x:ne(0), ...) end
+function methods.any(x, ...) return some(x:ne(0):float(), ...):ne(0) end -- f32 has fast kernels everywhere
 function methods.all(x, ...) return x:eq(0):any(...):eq(0) end
 
 local function argmax_of_one(x, dim)
@@ -484,6 +488,7 @@ function tensor.full_like(x, value)
   return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})
 end
 
+require "elementwise"
 for name, fn in pairs(require "rearrange") do tensor[name] = fn end
 
 return tensor

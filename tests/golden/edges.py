@@ -30,6 +30,8 @@ def run(op, function, inputs, constant, attributes):
     tensors = {n: torch.tensor(v, dtype=torch.float64, requires_grad=n not in constant) for n, v in inputs.items()}
     y = function(*tensors.values(), **attributes)
     wanted = [(n, t) for n, t in tensors.items() if t.requires_grad]
+    if not y.requires_grad:  # bools, places
+        return {"op": op, "attributes": attributes, "inputs": inputs, "outputs": {"y": flat(y.double())}}
     grads = torch.autograd.grad(y.sum(), [t for _, t in wanted])
     outputs = {"y": flat(y), **{f"d{n}": flat(g) for (n, _), g in zip(wanted, grads)}}
     return {"op": op, "attributes": attributes, "inputs": inputs, "outputs": outputs}
@@ -109,6 +111,48 @@ for dim in (0, -1):
 case("prelu", lambda x: F.prelu(x, torch.tensor([0.25], dtype=torch.float64)), -2)
 for reduction in ("mean", "none"):
     case("nll", lambda x, reduction: F.nll_loss(x, torch.tensor(1), reduction=reduction), [-1, -2, -3], reduction=reduction)
+
+# ---- names: a call each, of x or of a and b ----
+
+NUMBERS = [[-2.5, -0.5, 0.25, 1.5], [2.5, 3, -1, 0.75], [1, 1, -3, 4]]
+for name in ("floor", "ceil", "round", "trunc", "frac", "square", "reciprocal", "expm1", "exp2", "relu6", "hardtanh", "selu",
+             "celu", "mish", "softsign", "tanhshrink", "isnan", "isfinite", "logical_not", "prod", "nan_to_num", "min", "any"):
+    fn = getattr(F, name, None) if name in ("relu6", "hardtanh", "selu", "celu", "mish", "softsign", "tanhshrink") else None
+    case("call", lambda x, name, args, fn=fn or getattr(torch, name): fn(x), NUMBERS, name=name, args=[])
+for name in ("log1p", "log2", "log10", "rsqrt"):
+    case("call", lambda x, name, args: getattr(torch, name)(x), [0.25, 1, 3, 1e-4], name=name, args=[])
+for name, *args in (("logsumexp", 1), ("prod", 0), ("sort", 1), ("sort", 0), ("softmin", 1), ("glu", 1), ("argsort", 1), ("argmin", 1),
+                    ("all", 1), ("movedim", 0, 1), ("diagonal",)):
+    def call(x, name, args):
+        y = getattr(torch if hasattr(torch, name) else F, name)(x, *args) if name != "softmin" else F.softmin(x, *args)
+        return y if isinstance(y, torch.Tensor) else y[0]
+    case("dims", call, NUMBERS, name=name, args=args)
+case("dims", lambda x, name, args: x.logsumexp(*args), [[-INF, -INF], [0, -INF], [200, 200]], name="logsumexp", args=[1])
+for name in ("remainder", "fmod", "pow", "clamp", "logaddexp", "outer", "logical_and", "logical_or", "logical_xor", "maximum"):
+    x, y = ([1, 2], [3, -1.5]) if name == "outer" else ([5, 5.5, 0.5, 7], [3, 2.5, -3, 2])
+    case("pair", lambda a, b, name: getattr(torch, name)(a, b), x, y, name=name)
+case("pair", lambda a, b, name: a ** b, [0, 0, 2, -2, 3], [0, 2, 3, 2, -1], name="pow", constant=("b",))
+for name, a, b in (("remainder", 1, 0.1), ("remainder", -7, 3), ("remainder", 7, -3), ("fmod", -7, 3), ("fmod", 7, -3)):
+    case("number", lambda x, name, value: getattr(torch, name)(x, value), [a], name=name, value=b)
+
+# ---- layers, by name and arguments ----
+
+IMAGE = (torch.arange(1 * 8 * 2 * 4.).reshape(1, 8, 2, 4) % 7 - 3).tolist()
+for name, *args in (("PixelShuffle", 2), ("PixelUnshuffle", 2), ("ChannelShuffle", 4), ("ConstantPad2d", [1, 0, 2, 1], 3.),
+                    ("ReflectionPad2d", 1), ("ReplicationPad2d", [1, 2, 0, 1]), ("CircularPad2d", 1), ("ZeroPad2d", 2),
+                    ("Softmax2d",), ("Softshrink", 1), ("Hardshrink", 1), ("Threshold", 0.5, 9), ("CELU", 2), ("AvgPool2d", 2)):
+    case("layer", lambda x, name, args: getattr(torch.nn, name)(*(tuple(a) if isinstance(a, list) else a for a in args))(x),
+         IMAGE, name=name, args=args)
+    if name not in ("ChannelShuffle",):
+        case("layer", lambda x, name, args: getattr(torch.nn, name)(*(tuple(a) if isinstance(a, list) else a for a in args))(x),
+             IMAGE[0], name=name, args=args)
+for name, *args in (("AdaptiveAvgPool1d", 2), ("AdaptiveMaxPool1d", 3), ("ReflectionPad1d", 1), ("ReplicationPad1d", [2, 0]),
+                    ("ConstantPad1d", 1, 2.), ("CircularPad1d", 1), ("MaxPool1d", 2)):
+    case("layer", lambda x, name, args: getattr(torch.nn, name)(*(tuple(a) if isinstance(a, list) else a for a in args))(x),
+         [[[1, 5, 2, 4, 3], [0, -2, 2, 7, 7.5]]], name=name, args=args)
+for p in (1, 2):
+    case("normalize", lambda x, p: F.normalize(x, p=p), [[3, 4], [0, 0]], p=p)
+    case("distance", lambda a, b, p: F.pairwise_distance(a, b, p=p), [[3, 4], [0, 1]], [[0, 0], [0, 1]], p=p)
 
 
 if __name__ == "__main__":

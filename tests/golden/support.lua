@@ -60,7 +60,8 @@ end
 function support.title(case)
   local parts = {}
   for key, value in pairs(case.attributes) do
-    parts[#parts + 1] = key .. "=" .. (type(value) == "table" and table.concat(value, ",") or tostring(value))
+    local list = type(value) == "table" and type(value[1]) ~= "table"
+    parts[#parts + 1] = key .. "=" .. (list and table.concat(value, ",") or tostring(value):gsub("table.*", "{…}"))
   end
   table.sort(parts)
   return case.op .. " " .. table.concat(parts, " ")

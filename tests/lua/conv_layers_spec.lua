@@ -79,8 +79,11 @@ describe("layers of sequences", function()
     local y = nn.BatchNorm1d(3)(capl.randn(4, 3, 8))
     assert.same({4, 3, 8}, y.shape)
     assert.is_true(math.abs(y:mean():item()) < 1e-5)
+    assert.same({3, 2}, nn.MaxPool1d(2)(capl.zeros(3, 4)).shape) -- without a batch
+    assert.same({6, 6, 6}, nn.Conv2d(3, 6, 3)(capl.zeros(3, 8, 8)).shape)
+    assert.same({3, 4, 4}, nn.AvgPool2d(2)(capl.zeros(3, 8, 8)).shape)
     assert.truthy(error_text(function()
-      return nn.MaxPool1d(2)(capl.zeros(2, 3)) end):find("x must be (N,C,L)", 1, true))
+      return nn.MaxPool1d(2)(capl.zeros(2, 3, 4, 4)) end):find("x must be (N,C,L)", 1, true))
   end)
 end)
 

@@ -6,7 +6,7 @@ local root = (os.getenv("CAPL_SOURCE_DIR") or ".") .. "/lua/capl/"
 local files = {"init.lua", "rearrange.lua", "nn/sampling.lua", "nn/embedding.lua",
   "tensor.lua", "nn/init.lua", "module_class.lua", "nn/module.lua", "nn/sequential.lua",
   "nn/parameter.lua", "nn/conv2d.lua", "nn/conv_transpose2d.lua", "nn/linear.lua",
-  "nn/one_dim.lua", "nn/shaping.lua", "nn/batchnorm.lua", "nn/sync_batchnorm.lua", "nn/activation.lua",
+  "nn/one_dim.lua", "nn/padding.lua", "nn/small.lua", "elementwise.lua", "nn/shaping.lua", "nn/batchnorm.lua", "nn/sync_batchnorm.lua", "nn/activation.lua",
   "nn/pooling.lua", "nn/pixel_unshuffle.lua", "nn/recurrent.lua", "nn/loss.lua",
   "nn/loss_values.lua", "nn/loss_margins.lua", "nn/dice.lua", "nn/ctc.lua", "nn/summary.lua",
   "optim/optimizer.lua", "optim/algorithms.lua", "optim/muon.lua", "train/callbacks/monitor.lua", "optim/join.lua",

@@ -48,6 +48,31 @@ describe("as in PyTorch", function()
     assert.equal("i64", (of("bool", 1) + single("i64")).dtype)
   end)
 
+  it("parts are selected by places", function()
+    local x = capl.arange(12):view(3, 4)
+    assert.same({{5, 6}, {9, 10}}, x[{{2, 3}, {2, -2}}]:tolist())
+    assert.same({8, 9, 10, 11}, x[{-1}]:tolist())
+    assert.same({{3}, {7}, {11}}, x[{{}, {4}}]:tolist())
+    x[{{1, 2}, 1}]:fill_(-1)
+    assert.same({-1, -1, 8}, x[{{}, 1}]:tolist())
+    assert.equal("LINE: slice: 5 is no place from 1 to 4 of dim 2", error_text(function() return x[{{}, {1, 5}}] end))
+    assert.equal("LINE: slice: part 3 to 2 of dim 1 is empty", error_text(function() return x[{{3, 2}}] end))
+    assert.equal("LINE: slice: 3 parts of a tensor with 2 dims", error_text(function() return x[{1, 1, 1}] end))
+  end)
+
+  it("names that are missing have a hint", function()
+    assert.matches("x:sort(dim), then the middle one", error_text(function() return capl.ones(2):median() end), 1, true)
+    assert.matches("nn.ConvTranspose2d(Cin, Cout, {1, k})",
+      error_text(function() return capl.nn.ConvTranspose1d end), 1, true)
+  end)
+
+  it("whole channels are dropped", function()
+    capl.manual_seed(1)
+    local y = capl.nn.Dropout2d(0.5)(capl.ones(4, 8, 2, 2)):sum{3, 4}
+    assert.equal(32, (y:eq(0):int() + y:eq(8):int()):sum():item())
+    assert.is_true(y:eq(0):any():item() == 1 and y:eq(8):any():item() == 1)
+  end)
+
   it("masked_fill takes a number or a tensor without dims", function()
     local x = capl.tensor{1, 5}
     assert.same({1, 9}, x:masked_fill(x:gt(2), capl.tensor(9)):tolist())

@@ -62,6 +62,18 @@ end
 for _, op in ipairs {"log", "sqrt"} do
   case {op = op, inputs = {gen.float {3, 7, lo = 0.1, hi = 4}}}
 end
+local nan, inf = 0 / 0, math.huge
+for _, op in ipairs {"log1p", "floor", "round"} do
+  case {op = op, inputs = {gen.values {2, 4, values = {-0.7, 0.3, 1.4, 2.6, 0.1, -0.2, 8.9, 3.3}}}}
+  case {op = op, name = "integers are refused", inputs = {gen.int {9}}, fails = {"dtype", "x must be floating point"}}
+end
+case {op = "round", name = "ties", inputs = {gen.values {5, values = {-1.5, -0.5, 0.5, 1.5, 2.5}, diff = false}}, expect = {{-2, 0, 0, 2, 2}}}
+case {op = "remainder", inputs = {gen.values {2, 3, values = {-7.3, 5.2, 9.4, -1.1, 0.4, 3.3}}, gen.values {3, values = {2, -1.5, 2.5}}}}
+case {op = "remainder", name = "signs", inputs = {gen.values {7, values = {5, -5, 5, -5, 0, 1, 4}, diff = false}, gen.values {7, values = {3, 3, -3, -3, 2, 0.1, 0}, diff = false}}, only = {"expected"},
+  expect = {{2, 1, -1, -2, 0, 0.1, nan}}}
+case {op = "remainder", name = "integers", inputs = {gen.values {5, values = {5, -5, 5, -5, 4}, dtype = "i32"}, gen.values {5, values = {3, 3, -3, -3, 0}, dtype = "i32"}}, batch = {1, 2}, expect = {{2, 1, -1, -2, 0}}}
+case {op = "power", inputs = {gen.float {3, 5, lo = 0.3, hi = 2}, {3, 5}}, batch = {1, 2}}
+case {op = "power", name = "broadcast", inputs = {gen.float {2, 3, 4, 5, lo = 0.3, hi = 2}, gen.float {3, 1, 1}}}
 case {op = "sigmoid", name = "far out", inputs = {gen.values {4, values = {-100, -20, 20, 100}, diff = false}}}
 case {op = "tanh", name = "far out", inputs = {gen.values {4, values = {-100, -20, 20, 100}, diff = false}}}
 case {op = "sign", inputs = {gen.values {5, values = {-2, -0.5, 0, 0.5, 3}}}, expect = {{-1, -1, 0, 1, 1}}}
@@ -80,13 +92,15 @@ end
 local function edge(op, x, y, slope, attrs)
   case {op = op, name = "edges", inputs = {gen.values {#x, values = x}}, attrs = attrs, only = {"expected"}, expect = {y, grads = {slope}}}
 end
-local nan, inf = 0 / 0, math.huge
 edge("relu", {-1, 0, 2, inf}, {0, 0, 2, inf}, {0, 0, 1, 1})
 edge("abs", {-1, 0, 2}, {1, 0, 2}, {-1, 0, 1})
 edge("sqrt", {0, 4}, {0, 2}, {inf, 0.25})
 edge("log", {0, 1, -1}, {-inf, 0, nan}, {inf, 1, -1})
 edge("pow", {0, 3}, {0, 9}, {0, 6}, {exponent = 2})
 edge("pow", {0, 3}, {1, 1}, {0, 0}, {exponent = 0})
+edge("log1p", {0, -1, -2, inf}, {0, -inf, nan, inf}, {1, inf, -1, 0})
+case {op = "power", name = "edges", inputs = {gen.values {5, values = {0, 0, -2, -2, 3}}, gen.values {5, values = {0, 2, 2, 0.5, 1}}}, only = {"expected"},
+  expect = {{1, 0, 4, nan, 3}, grads = {{0, 0, -4, nan, 1}, {0, 0, nan, nan, 3 * math.log(3)}}}}
 edge("exp", {-inf, 0}, {0, 1}, {0, 1})
 case {op = "relu", name = "NaN stays", inputs = {gen.values {1, values = {nan}}}, only = {"expected"}, expect = {{nan}}}
 

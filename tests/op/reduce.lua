@@ -75,6 +75,13 @@ case {op = "mean", name = "expected", inputs = {gen.values {2, 3, values = {1, 2
 case {op = "amax", name = "of nothing", inputs = {{0, 3}}, fails = {"shape", "size 0"}}
 
 case {op = "argmax", inputs = {gen.distinct {3, 5}}, attrs = {dim = 2}}
+for _, descending in ipairs {false, true} do
+  case {op = "argsort", name = descending and "down" or "up", inputs = {gen.distinct {3, 50}}, attrs = {descending = descending}}
+  case {op = "argsort", name = "images " .. tostring(descending), inputs = {gen.distinct {2, 3, 4, 5}}, attrs = {dim = 2, descending = descending}}
+end
+case {op = "argsort", name = "equals stay in order", inputs = {gen.int {3, 40, lo = 0, hi = 3}}}
+case {op = "argsort", name = "NaN is the largest", inputs = {gen.values {6, values = {0 / 0, math.huge, -0.0, 0, -math.huge, -1}, diff = false}}, only = {"expected"}, expect = {{4, 5, 2, 3, 1, 0}}}
+case {op = "argsort", name = "NaN first", inputs = {gen.values {4, values = {1, 0 / 0, 2, 1}, diff = false}}, attrs = {descending = true}, only = {"expected"}, expect = {{1, 2, 0, 3}}}
 case {op = "argmax", name = "first dim kept", inputs = {gen.distinct {3, 5}}, attrs = {dim = 1, keepdim = true}, batch = false}
 case {op = "argmax", name = "channels of images", inputs = {gen.distinct {2, 3, 4, 5}}, attrs = {dim = 2}}
 case {op = "argmax", name = "the first of equals", inputs = {gen.values {2, 4, values = {1, 3, 3, 2, 5, 5, 5, 5}}}, expect = {{1, 0}}}

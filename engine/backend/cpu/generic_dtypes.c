@@ -99,6 +99,19 @@ static void write_whole(capl_dtype dtype, void *y, int64_t at, int64_t n, const 
   for (int64_t i = 0; i < n; i++) a[i] = (value); \
   break
 
+static double real_remainder(double a, double b)
+{
+  double r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static int64_t whole_remainder(int64_t a, int64_t b)
+{
+  if (b == 0 || b == -1) return 0;
+  int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 static void combine_real(vec_binary_kind kind, int64_t n, double *a, const double *b)
 {
   switch (kind) {
@@ -106,6 +119,7 @@ static void combine_real(vec_binary_kind kind, int64_t n, double *a, const doubl
   case VEC_sub: EACH(a[i] - b[i]);
   case VEC_mul: EACH(a[i] * b[i]);
   case VEC_div: EACH(a[i] / b[i]);
+  case VEC_remainder: EACH(real_remainder(a[i], b[i]));
   case VEC_maximum: EACH(isnan(a[i]) || a[i] > b[i] ? a[i] : b[i]);
   default: EACH(isnan(a[i]) || a[i] < b[i] ? a[i] : b[i]);
   }
@@ -120,6 +134,7 @@ static void combine_whole(vec_binary_kind kind, int64_t n, int64_t *a, const int
   case VEC_add: EACH(WRAPPED(+));
   case VEC_sub: EACH(WRAPPED(-));
   case VEC_mul: EACH(WRAPPED(*));
+  case VEC_remainder: EACH(whole_remainder(a[i], b[i]));
   case VEC_maximum: EACH(a[i] > b[i] ? a[i] : b[i]);
   default: EACH(a[i] < b[i] ? a[i] : b[i]);
   }

@@ -6,6 +6,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
+#include <stdlib.h>
 
 #include "backend/cpu/cpu.h"
 #include "base/float16.h"
@@ -210,10 +211,74 @@ static bool supports_argmax(const capl_call *call)
   return (capl_tensor_is_row(x) && dim == x->ndim - 1) || (capl_tensor_is_nhwc(x) && x->ndim == 4 && dim == 1);
 }
 
+/* ---- argsort: dim, descending ---- */
+
+typedef struct {
+  capl_dtype real;
+  bool descending;
+  int64_t n;
+  const void *x;
+  int32_t *y;
+  uint64_t *keys; /* room for one row in each thread */
+} sort_job;
+
+/* The number's order above, its place below: equals stay in order. NaN is last, the zeros are equal. */
+static uint64_t sort_key(float v, bool descending, int64_t place)
+{
+  uint32_t bits = capl_float_to_bits(v + 0.0f);
+  uint32_t order = v != v ? UINT32_MAX : bits >> 31 ? ~bits : bits | 0x80000000u;
+  return (uint64_t)(descending ? ~order : order) << 32 | (uint64_t)place;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+static void argsort_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const sort_job *job = arg;
+  uint64_t *keys = job->keys + thread * job->n;
+  for (int64_t r = begin; r < end; r++) {
+    const void *row = cpu_at(job->x, job->real, r * job->n);
+    for (int64_t i = 0; i < job->n; i++) {
+      bool wide = job->real == CAPL_F32;
+      float v = wide ? ((const float *)row)[i] : capl_bf16_to_float(((const uint16_t *)row)[i]);
+      keys[i] = sort_key(v, job->descending, i);
+    }
+    qsort(keys, (size_t)job->n, sizeof *keys, compare_keys);
+    for (int64_t i = 0; i < job->n; i++) job->y[r * job->n + i] = (int32_t)(uint32_t)keys[i];
+  }
+}
+
+static capl_status cpu_argsort(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  void *room;
+  sort_job job = {.real = x->dtype, .descending = call->attr[AT(argsort, descending)].i, .n = x->size[x->ndim - 1],
+                  .x = capl_tensor_data(x), .y = capl_tensor_data(call->out[0])};
+  CAPL_TRY(capl_scratch_get(call->device, (size_t)cpu_threads() * (size_t)job.n * sizeof *job.keys, &room));
+  job.keys = room;
+  cpu_parallel(capl_tensor_numel(x) / job.n, 1 + 1024 / job.n, argsort_part, &job);
+  capl_scratch_put(call->device, room);
+  return CAPL_OK;
+}
+
+/* Rows that lie one after the other, as y's do. */
+static bool supports_argsort(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  int64_t dim = call->attr[AT(argsort, dim)].i;
+  return cpu_real(x) && x->ndim > 0 && capl_tensor_numel(x) > 0 && capl_tensor_is_row(x) &&
+         (dim == -1 || dim == x->ndim - 1);
+}
+
 const capl_kernel cpu_reduce_kernels[] = {
   {CAPL_OP_sum, cpu_sum, supports_reduce, CPU_REAL},
   {CAPL_OP_mean, cpu_mean, supports_reduce, CPU_REAL},
   {CAPL_OP_amax, cpu_amax, supports_reduce, CPU_REAL},
   {CAPL_OP_argmax, cpu_argmax, supports_argmax, CPU_REAL},
+  {CAPL_OP_argsort, cpu_argsort, supports_argsort, CPU_REAL},
   {0},
 };

@@ -191,6 +191,27 @@ static capl_status cu_scatter(const capl_call *call)
   return status;
 }
 
+/* ---- argsort: dim, descending ---------------------------------------------------------------- */
+
+static capl_status cu_argsort(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0], *y = call->out[0];
+  capl_tensor start_x = *x, start_y = *x, place = *x;
+  const capl_tensor *t[] = {x, &start_x, &start_y, &place};
+  int dim;
+  CAPL_TRY(normalize_dim(call->attr[AT(argsort, dim)].i, x->ndim, &dim));
+  if (capl_tensor_numel(x) == 0) return CAPL_OK;
+  take_sort_args a = {.x = capl_tensor_data(x), .y = capl_tensor_data(y), .n = x->size[dim], .step = x->stride[dim],
+                      .step_y = y->stride[dim], .from = x->dtype,
+                      .descending = call->attr[AT(argsort, descending)].i};
+  memcpy(start_y.stride, y->stride, sizeof y->stride);
+  memset(place.stride, 0, sizeof place.stride);
+  start_x.stride[dim] = start_y.stride[dim] = 0;
+  place.stride[dim] = 1;
+  loop_init(&a.loop, 4, t);
+  return launch(TAKE_SORT, &a.loop, &a);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool supports_sums(const capl_call *call)
@@ -211,6 +232,7 @@ const capl_kernel cu_take_kernels[] = {
   {CAPL_OP_scatter_add, cu_scatter_add, supports_scatter_add, 0},
   {CAPL_OP_index_select, cu_index_select, NULL, 0},
   {CAPL_OP_index_select_grad, cu_index_select_grad, supports_sums, 0},
+  {CAPL_OP_argsort, cu_argsort, NULL, 0},
   {CAPL_OP_embedding, cu_embedding, NULL, 0},
   {CAPL_OP_embedding_grad, cu_embedding_grad, supports_sums, 0},
   {0},

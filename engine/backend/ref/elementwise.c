@@ -40,6 +40,9 @@ MAP_KERNEL(relu, relu)
 MAP_KERNEL(exp, exp)
 MAP_KERNEL(log, log)
 MAP_KERNEL(sqrt, sqrt)
+MAP_KERNEL(log1p, log1p)
+MAP_KERNEL(floor, floor)
+MAP_KERNEL(round, rint)
 MAP_KERNEL(abs, fabs)
 MAP_KERNEL(sigmoid, sigmoid)
 MAP_KERNEL(tanh, tanh)
@@ -129,6 +132,20 @@ static int64_t mul_int(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (u
 static int64_t maximum_int(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t minimum_int(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* fmod, with the sign of b. */
+static double remainder_of(double a, double b)
+{
+  double r = fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+static int64_t remainder_int(int64_t a, int64_t b)
+{
+  if (b == 0 || b == -1) return 0;
+  int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 typedef struct {
   double (*real)(double, double);
   int64_t (*whole)(int64_t, int64_t); /* NULL: results are never integers */
@@ -165,6 +182,8 @@ COMBINE_KERNEL(mul, mul, mul_int)
 COMBINE_KERNEL(div, divide, NULL)
 COMBINE_KERNEL(maximum, maximum, maximum_int)
 COMBINE_KERNEL(minimum, minimum, minimum_int)
+COMBINE_KERNEL(power, pow, NULL)
+COMBINE_KERNEL(remainder, remainder_of, remainder_int)
 
 /* comparisons */
 
@@ -203,5 +222,6 @@ const capl_kernel ref_elementwise_kernels[] = {
   ROW(relu), ROW(relu_grad), ROW(dropout), ROW(add),    ROW(sub),  ROW(mul),     ROW(div),  ROW(maximum),
   ROW(minimum), ROW(affine), ROW(pow),     ROW(exp),    ROW(log),  ROW(sqrt),    ROW(abs),  ROW(sigmoid),
   ROW(tanh), ROW(sign),      ROW(eq),      ROW(ne),     ROW(lt),   ROW(le),      ROW(gt),   ROW(ge),
-  ROW(where), ROW(cast),     {0},
+  ROW(where), ROW(cast),     ROW(log1p),   ROW(floor),  ROW(round), ROW(power),
+  ROW(remainder), {0},
 };

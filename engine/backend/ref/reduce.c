@@ -2,8 +2,10 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
+#include <string.h>
 
 #include "backend/ref/ref.h"
+#include "ops/rules.h"
 
 /* Two walks make a reduction: `kept` over the elements of y, and for each of them `over` over the
 ** elements of x that it is made of. Both are x with the other's dims cut down to size 1. */
@@ -131,10 +133,52 @@ static capl_status ref_argmax(const capl_call *call)
   return reduce(call, &dims, fold_argmax);
 }
 
+/* Numbers as integers of the same order; NaN last, the zeros equal. */
+static int64_t sort_key(const capl_tensor *x, int64_t at, bool descending)
+{
+  int64_t key;
+  if (!capl_dtype_is_float(x->dtype)) key = ref_get_int(x, at);
+  else {
+    double v = ref_get(x, at) + 0.0;
+    memcpy(&key, &v, sizeof key);
+    if (key < 0) key ^= INT64_MAX;
+    if (isnan(v)) key = INT64_MAX;
+  }
+  return descending ? ~key : key;
+}
+
+/* The element at place k goes behind all that are before it: n comparisons for each. */
+static void fold_argsort(capl_tensor *y, int64_t at, const capl_tensor *x, int64_t base, int dim, bool descending)
+{
+  for (int64_t k = 0, n = x->size[dim]; k < n; k++) {
+    int64_t mine = sort_key(x, base + k * x->stride[dim], descending), rank = 0;
+    for (int64_t j = 0; j < n; j++) {
+      int64_t other = sort_key(x, base + j * x->stride[dim], descending);
+      rank += other < mine || (other == mine && j < k);
+    }
+    ref_set_int(y, at + rank * y->stride[dim], k);
+  }
+}
+
+static capl_status ref_argsort(const capl_call *call)
+{
+  const capl_tensor *x = call->in[0];
+  capl_tensor *y = call->out[0], first_x = *x, first_y = *y;
+  int dim;
+  ref_walk w;
+  CAPL_TRY(normalize_dim(call->attr[AT(argsort, dim)].i, x->ndim, &dim));
+  if (capl_tensor_numel(x) == 0) return CAPL_OK;
+  first_x.size[dim] = first_y.size[dim] = 1;
+  for (REF_WALK(&w, &first_y, &first_x); w.more; ref_walk_next(&w))
+    fold_argsort(y, w.at[0], x, w.at[1], dim, call->attr[AT(argsort, descending)].i);
+  return CAPL_OK;
+}
+
 const capl_kernel ref_reduce_kernels[] = {
   {CAPL_OP_sum, ref_sum, ref_supports_any, 0},
   {CAPL_OP_mean, ref_mean, ref_supports_any, 0},
   {CAPL_OP_amax, ref_amax, ref_supports_any, 0},
   {CAPL_OP_argmax, ref_argmax, ref_supports_any, 0},
+  {CAPL_OP_argsort, ref_argsort, ref_supports_any, 0},
   {0},
 };

@@ -155,11 +155,39 @@ static const struct {
                   {"is_leaf", push_is_leaf}};
 enum { N_PROPERTIES = sizeof properties / sizeof *properties };
 
+/* What PyTorch's tensors have under these names, and the nearest way here. */
+static const char *const instead[][2] = {
+  {"cuda", "x:to(\"cuda\"), x:to(\"cpu\")"}, {"cpu", "x:to(\"cuda\"), x:to(\"cpu\")"},
+  {"numpy", "x:tolist() gives Lua's tables"},
+  {"repeat", "x:tile(…); repeat is a word of Lua"},
+  {"einsum", "x:permute(…), x:matmul(y) and x:sum(dim)"},
+  {"nonzero", "x:argmax(dim), or x:tolist() for places in Lua"},
+  {"masked_select", "x:masked_fill(mask, 0), or x:index_select(dim, {…}): sizes do not depend on values"},
+  {"unique", "x:tolist() and a table"},
+  {"bincount", "x:one_hot(n):sum(1)"}, {"histc", "x:one_hot(n):sum(1) of class numbers"},
+  {"median", "x:sort(dim), then the middle one"}, {"kthvalue", "x:sort(dim), then [k]"},
+  {"quantile", "x:sort(dim), then a place"},
+  {"cumprod", "x:log():cumsum(dim):exp() for x above 0"},
+  {"diff", "x:narrow(dim, 2, n - 1) - x:narrow(dim, 1, n - 1)"},
+  {"unfold", "x:narrow(…) for each place, capl.stack of them"},
+  {"floor_divide", "(x / y):floor()"},
+  {"atan2", "there are x:sin(), x:cos() and x:tanh(); a regression of angles takes sine and cosine"},
+  {"addmm", "bias + x:matmul(y)"}, {"baddbmm", "bias + x:matmul(y)"},
+  {"cdist", "(x:unsqueeze(2) - y:unsqueeze(1)):norm(2, 3)"},
+  {"swapaxes", "x:transpose(a, b)"}, {"new_zeros", "capl.zeros(…, {dtype = x.dtype, device = x.device})"},
+  {"data", "x:detach()"}, {"T", "x:t(), x:transpose(a, b)"}, {"mT", "x:transpose(-1, -2)"},
+};
+
+static const char *instead_of(const char *name)
+{
+  for (size_t i = 0; i < sizeof instead / sizeof *instead; i++)
+    if (strcmp(name, instead[i][0]) == 0) return instead[i][1];
+  return NULL;
+}
+
 static int unknown_member(lua_State *L, const char *name, int methods)
 {
-  const char *hint = strcmp(name, "cuda") == 0 || strcmp(name, "cpu") == 0 ? "x:to(\"cuda\"), x:to(\"cpu\")"
-                   : strcmp(name, "numpy") == 0                           ? "x:tolist() gives Lua's tables"
-                                                                          : NULL;
+  const char *hint = instead_of(name);
   capl_suggestion s = {.wanted = name};
   for (int i = 0; i < N_PROPERTIES; i++) capl_suggest(&s, properties[i].name);
   lua_pushnil(L);
@@ -184,6 +212,13 @@ static int tensor_index(lua_State *L)
     lua_call(L, 3, 1);
     return 1;
   }
+  if (lua_istable(L, 2)) {
+    lua_getfield(L, lua_upvalueindex(1), "slice");
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_call(L, 2, 1);
+    return 1;
+  }
   lua_pushvalue(L, 2);
   lua_rawget(L, lua_upvalueindex(1));
   if (!lua_isnil(L, -1)) return 1;
@@ -200,7 +235,8 @@ static int tensor_index(lua_State *L)
 
 static int tensor_newindex(lua_State *L)
 {
-  const char *hint = "write elements with x:set(i, j, …, value), whole tensors with x:copy_(y) or x:fill_(v)";
+  const char *hint = "write elements with x:set(i, j, …, value), whole tensors with x:copy_(y) or x:fill_(v), parts with "
+                     "x[{{1, 3}, {}}]:copy_(y)";
   return bind_fail(L, CAPL_EVALUE, NULL, hint, "a tensor's fields cannot be assigned");
 }
 

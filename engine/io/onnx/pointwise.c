@@ -15,7 +15,8 @@ static const struct {
 } same[] = {
   {CAPL_OP_exp, "Exp"}, {CAPL_OP_log, "Log"}, {CAPL_OP_sqrt, "Sqrt"}, {CAPL_OP_abs, "Abs"}, {CAPL_OP_erf, "Erf"},
   {CAPL_OP_sigmoid, "Sigmoid"}, {CAPL_OP_tanh, "Tanh"}, {CAPL_OP_sin, "Sin"}, {CAPL_OP_cos, "Cos"},
-  {CAPL_OP_sign, "Sign"}, {CAPL_OP_hardswish, "HardSwish"}, {CAPL_OP_relu, "Relu"}, {CAPL_OP_add, "Add"},
+  {CAPL_OP_sign, "Sign"}, {CAPL_OP_floor, "Floor"}, {CAPL_OP_round, "Round"}, {CAPL_OP_power, "Pow"},
+  {CAPL_OP_hardswish, "HardSwish"}, {CAPL_OP_relu, "Relu"}, {CAPL_OP_add, "Add"},
   {CAPL_OP_sub, "Sub"}, {CAPL_OP_mul, "Mul"}, {CAPL_OP_div, "Div"}, {CAPL_OP_maximum, "Max"},
   {CAPL_OP_minimum, "Min"}, {CAPL_OP_eq, "Equal"}, {CAPL_OP_ne, "Equal"}, {CAPL_OP_lt, "Less"},
   {CAPL_OP_le, "LessOrEqual"}, {CAPL_OP_gt, "Greater"}, {CAPL_OP_ge, "GreaterOrEqual"},
@@ -39,6 +40,11 @@ static void write_relu(onnx_build *b, const onnx_call *c)
   onnx_type type = onnx_out_type(c);
   c->out[0].name = type == ONNX_F32 || type == ONNX_F64 ? ONNX(b, "Relu", onnx_in(c, 0))
                                                         : onnx_with(b, "Max", onnx_in(c, 0), type, 0);
+}
+
+static void write_log1p(onnx_build *b, const onnx_call *c)
+{
+  c->out[0].name = ONNX(b, "Log", onnx_with(b, "Add", onnx_in_as_out(b, c, 0), onnx_out_type(c), 1));
 }
 
 static const char *silu(onnx_build *b, const char *x) { return ONNX(b, "Mul", x, ONNX(b, "Sigmoid", x)); }
@@ -214,6 +220,8 @@ const onnx_row onnx_pointwise[] = {
   {CAPL_OP_relu, write_relu}, {CAPL_OP_exp, write_unary}, {CAPL_OP_log, write_unary}, {CAPL_OP_sqrt, write_unary},
   {CAPL_OP_abs, write_unary}, {CAPL_OP_sigmoid, write_unary}, {CAPL_OP_tanh, write_unary}, {CAPL_OP_erf, write_unary},
   {CAPL_OP_sin, write_unary}, {CAPL_OP_cos, write_unary}, {CAPL_OP_sign, write_unary},
+  {CAPL_OP_floor, write_unary}, {CAPL_OP_round, write_unary}, {CAPL_OP_log1p, write_log1p},
+  {CAPL_OP_power, write_binary},
   {CAPL_OP_hardswish, write_unary}, {CAPL_OP_silu, write_silu}, {CAPL_OP_gelu, write_gelu},
   {CAPL_OP_softplus, write_softplus}, {CAPL_OP_leaky_relu, write_leaky_relu}, {CAPL_OP_elu, write_elu},
   {CAPL_OP_hardsigmoid, write_hardsigmoid}, {CAPL_OP_log_sigmoid, write_log_sigmoid}, {CAPL_OP_clamp, write_clamp},

@@ -6,11 +6,13 @@ local docs = require "docs.index"
 
 local markdown = {}
 
--- Losses and activations have pages of their own: nn has more names than a page should.
+-- Some files have pages of their own: nn and tensor have more names than a page should.
 local function page_of(record)
   local place = record.place
+  if place == "tensor" and record.file:match("/elementwise%.lua$") then return "tensor.functions" end
   local file = place == "nn" and record.file:match("/nn/(.*)%.lua$") or ""
   if file == "activation" then return "nn.activations" end
+  if file == "small" or file == "padding" then return "nn.small" end
   return (file:match("^loss") or file == "dice" or file == "ctc") and "nn.losses" or place
 end
 
@@ -127,7 +129,9 @@ local made = "Made by `scripts/docs` from the docstrings in [lua/capl](../../lua
 
 -- Titles that are no library or object of the index.
 local more = {
+  {name = "tensor.functions", about = "functions of tensors that are made of a few ops: rounding, logarithms, logical ones"},
   {name = "nn.activations", about = "layers that treat every element alike, softmax, dropout"},
+  {name = "nn.small", about = "small layers: padding, pixels and channels rearranged, seldom used activations"},
   {name = "nn.losses", about = "losses: as functions, and as modules that hold their options"},
 }
 
@@ -135,7 +139,9 @@ local function topics()
   local out = {}
   for _, topic in ipairs(docs.topics()) do
     out[#out + 1] = topic
-    for _, page in ipairs(topic.name == "nn" and more or {}) do out[#out + 1] = page end
+    for _, page in ipairs(more) do
+      if page.name:match("^%a+") == topic.name then out[#out + 1] = page end
+    end
   end
   return out
 end

@@ -26,7 +26,7 @@ places.libraries = {
 --- What functions give, and whose methods are called: says: the name an object has in its docstrings; class: its table
 -- in the file, whose documented methods are public, or those of only; all: every method is.
 places.objects = {
-  {name = "tensor", says = "x", modules = {"docs.native", "tensor", "rearrange"}, methods = core.tensor_methods,
+  {name = "tensor", says = "x", modules = {"docs.native", "tensor", "rearrange", "elementwise"}, methods = core.tensor_methods,
   all = true,
     about = "methods and fields of a tensor"},
   {name = "module", says = "model", modules = {"nn.module"}, class = "Module", all = true,

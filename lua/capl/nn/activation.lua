@@ -207,4 +207,22 @@ end
 
 function activation.Dropout:extra() return "p " .. self.p end
 
+--- Dropout of whole channels: of (N, C, …) each one is kept or zeroed as a whole; scaling as nn.Dropout.
+-- opts nn.Dropout2d(p = 0.5); Dropout1d and Dropout3d are the same for (N, C, L) and (N, C, D, H, W)
+-- paper J. Tompson and others: Efficient object localization using convolutional networks, 2015
+-- eg   nn.Dropout2d(0.5):eval()(capl.ones(1, 2, 3, 3)):sum():item()  --> 18
+for _, name in ipairs{"Dropout1d", "Dropout2d", "Dropout3d"} do
+  local class = classes.class(name, activation.Dropout)
+  class.pure = true
+  function class:forward(x)
+    if not self.training or self.p == 0 then return x end
+    if x.ndim < 3 then check.fail("nn." .. name, ("x must be (N, C, …), it has %d dims"):format(x.ndim)) end
+    local shape = x.shape
+    for d = 3, #shape do shape[d] = 1 end
+    local kept = activation.Dropout.forward(self, core.full(shape, 1, {dtype = x.dtype, device = x.device}))
+    return x * kept
+  end
+  activation[name] = class
+end
+
 return activation

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local unbatched = require "nn.unbatched"
 local parameter = require "nn.parameter"
 
 local spec = {
@@ -85,5 +86,7 @@ function Conv2d:extra()
   if o.groups ~= 1 then text = text .. ", groups " .. o.groups end
   return o.bias and text or text .. ", no bias"
 end
+
+unbatched(Conv2d, 4)
 
 return Conv2d

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local unbatched = require "nn.unbatched"
 local parameter = require "nn.parameter"
 
 local spec = {
@@ -99,5 +100,7 @@ function ConvTranspose2d:extra()
   if self.groups ~= 1 then text = text .. ", groups " .. self.groups end
   return self.bias and text or text .. ", no bias"
 end
+
+unbatched(ConvTranspose2d, 4)
 
 return ConvTranspose2d

@@ -22,7 +22,7 @@ local nn = {
 for _, part in ipairs{"nn.batchnorm", "nn.sync_batchnorm", "nn.activation", "nn.pooling", "nn.sampling", "nn.embedding",
   "nn.sequential", "nn.one_dim", "nn.shaping", "nn.loss", "nn.loss_values", "nn.loss_margins", "nn.dice", "nn.ctc",
   "nn.recurrent", "nn.layernorm",
-  "nn.attention"} do
+  "nn.attention", "nn.padding", "nn.small"} do
   for name, value in pairs(require(part)) do nn[name] = value end
 end
 

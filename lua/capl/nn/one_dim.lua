@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local unbatched = require "nn.unbatched"
 local parameter = require "nn.parameter"
 local Module = require "nn.module"
 
@@ -127,5 +128,7 @@ pool("MaxPool1d", "max_pool2d")
 --- Mean of each window of a sequence; options as nn.MaxPool1d, and count_include_pad = true.
 -- eg   nn.AvgPool1d(2)(capl.ones(1, 3, 8)):size(3)  --> 4
 pool("AvgPool1d", "avg_pool2d")
+
+for _, class in pairs(one_dim) do unbatched(class, 3) end
 
 return one_dim

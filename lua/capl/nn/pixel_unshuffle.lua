@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local unbatched = require "nn.unbatched"
 
 --- Blocks of r x r pixels become channels: space to depth, without loss.
 -- in   x (N, C, H, W), H and W divisible by r
@@ -35,5 +36,7 @@ function PixelUnshuffle:forward(x)
 end
 
 function PixelUnshuffle:extra() return tostring(self.factor) end
+
+unbatched(PixelUnshuffle, 4)
 
 return PixelUnshuffle

@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local unbatched = require "nn.unbatched"
 local Module = require "nn.module"
 
 local pooling = {}
@@ -123,5 +124,7 @@ adaptive("AdaptiveAvgPool2d", "adaptive_avg_pool2d")
 --- Largest value over such windows.
 -- eg   nn.AdaptiveMaxPool2d({2, 3})(capl.ones(1, 1, 8, 6)):size(4)  --> 3
 adaptive("AdaptiveMaxPool2d", "adaptive_max_pool2d")
+
+for _, name in ipairs{"MaxPool2d", "AvgPool2d", "AdaptiveAvgPool2d", "AdaptiveMaxPool2d"} do unbatched(pooling[name], 4) end
 
 return pooling

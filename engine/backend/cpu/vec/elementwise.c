@@ -7,6 +7,26 @@
 
 /* ---- two operands ---- */
 
+INLINE vf power_of(vf a, vf b)
+{
+  float x[VN], y[VN];
+  memcpy(x, &a, sizeof x);
+  memcpy(y, &b, sizeof y);
+  for (int k = 0; k < VN; k++) x[k] = powf(x[k], y[k]);
+  return v_load_f32(x);
+}
+
+/* fmod, with the sign of b. */
+INLINE vf remainder_of(vf a, vf b)
+{
+  float x[VN], y[VN];
+  memcpy(x, &a, sizeof x);
+  memcpy(y, &b, sizeof y);
+  for (int k = 0; k < VN; k++) x[k] = fmodf(x[k], y[k]);
+  vf r = v_load_f32(x);
+  return r + v_where((r != (vf){0}) & ((r < (vf){0}) ^ (b < (vf){0})), b);
+}
+
 INLINE vf binary_of(vec_binary_kind kind, vf a, vf b)
 {
   switch (kind) {
@@ -17,6 +37,8 @@ INLINE vf binary_of(vec_binary_kind kind, vf a, vf b)
   case VEC_maximum: return v_select((a > b) | (a != a), a, b); /* NaN wins, as in PyTorch */
   case VEC_minimum: return v_select((a < b) | (a != a), a, b);
   case VEC_relu_grad: return v_where(a > (vf){0}, b); /* a is y */
+  case VEC_power: return power_of(a, b);
+  case VEC_remainder: return remainder_of(a, b);
   }
   __builtin_unreachable();
 }
@@ -132,6 +154,9 @@ INLINE vf unary_of(vec_unary_kind kind, vf x, vf scale, vf shift)
   case VEC_abs: return v_abs(x);
   case VEC_sign: return sign_of(x);
   case VEC_sigmoid: return v_sigmoid(x);
+  case VEC_log1p: return each(log1pf, x);
+  case VEC_floor: return each(floorf, x);
+  case VEC_round: return each(rintf, x);
   default: return v_tanh(x); /* VEC_tanh */
   }
 }

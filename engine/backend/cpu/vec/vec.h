@@ -134,10 +134,11 @@ typedef struct {
 /* The elementwise ops with kernels here, each once: enums, cases and the rows of elementwise.c are made of these lists.
 ** X(op, inputs): every = any dtypes, exactly where there is no vector kernel; real = f32 or bf16, all inputs alike. */
 #define VEC_BINARY_MAP(X) \
-  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, real)
+  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, real) \
+  X(power, real) X(remainder, every)
 #define VEC_COMPARE_MAP(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 /* Of f32 or bf16; affine and pow (x to the power of scale) have attributes. */
-#define VEC_PLAIN_MAP(X) X(relu) X(exp) X(log) X(sqrt) X(abs) X(sign) X(sigmoid) X(tanh)
+#define VEC_PLAIN_MAP(X) X(relu) X(exp) X(log) X(sqrt) X(abs) X(sign) X(sigmoid) X(tanh) X(log1p) X(floor) X(round)
 #define VEC_UNARY_MAP(X) X(affine) X(pow) VEC_PLAIN_MAP(X)
 
 #define VEC_KIND(op, ...) VEC_##op,

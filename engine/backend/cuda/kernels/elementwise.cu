@@ -39,6 +39,9 @@ __device__ __forceinline__ float unary_pow(float x, float exponent, float) { ret
 __device__ __forceinline__ float unary_exp(float x, float, float) { return expf(x); }
 __device__ __forceinline__ float unary_log(float x, float, float) { return logf(x); }
 __device__ __forceinline__ float unary_sqrt(float x, float, float) { return sqrtf(x); }
+__device__ __forceinline__ float unary_log1p(float x, float, float) { return log1pf(x); }
+__device__ __forceinline__ float unary_floor(float x, float, float) { return floorf(x); }
+__device__ __forceinline__ float unary_round(float x, float, float) { return rintf(x); }
 __device__ __forceinline__ float unary_tanh(float x, float, float) { return tanhf(x); }
 
 /* exp of what is not above 0 cannot overflow. */
@@ -115,6 +118,13 @@ template <class R> __device__ __forceinline__ R binary_mul(R a, R b) { return a 
 template <class R> __device__ __forceinline__ R binary_div(R a, R b) { return a / b; }
 template <class R> __device__ __forceinline__ R binary_maximum(R a, R b) { return a != a || a > b ? a : b; }
 template <class R> __device__ __forceinline__ R binary_minimum(R a, R b) { return a != a || a < b ? a : b; }
+template <class R> __device__ __forceinline__ R binary_power(R a, R b) { return (R)pow(a, b); }
+/* fmod, with the sign of b. */
+template <class R> __device__ __forceinline__ R binary_remainder(R a, R b)
+{
+  R r = (R)fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
 template <class R> __device__ __forceinline__ R binary_relu_grad(R y, R dy) { return y > 0 ? dy : (R)0; }
 
 template <class T, int N>
@@ -161,6 +171,13 @@ __device__ __forceinline__ double binary_real(int which, double a, double b)
   }
 }
 
+__device__ __forceinline__ int64_t remainder_whole(int64_t a, int64_t b)
+{
+  if (b == 0 || b == -1) return 0;
+  int64_t r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 /* Through unsigned, so that overflow wraps around. Quotients are never whole. */
 __device__ __forceinline__ int64_t binary_whole(int which, int64_t a, int64_t b)
 {
@@ -171,6 +188,7 @@ __device__ __forceinline__ int64_t binary_whole(int which, int64_t a, int64_t b)
   case BINARY_maximum: return a > b ? a : b;
   case BINARY_minimum: return a < b ? a : b;
   case BINARY_relu_grad: return a > 0 ? b : 0;
+  case BINARY_remainder: return remainder_whole(a, b);
   default: return a;
   }
 }

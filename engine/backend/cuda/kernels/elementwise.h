@@ -10,11 +10,13 @@
 #include "backend/cuda/kernels/loop.h"
 
 /* Each op once: enums, cases, launchers and the rows of elementwise.c are made of these lists. */
-#define PLAIN_MAP(X) X(relu) X(abs) X(sign) X(exp) X(log) X(sqrt) X(sigmoid) X(tanh)
+#define PLAIN_MAP(X) X(relu) X(abs) X(sign) X(exp) X(log) X(sqrt) X(sigmoid) X(tanh) \
+  X(log1p) X(floor) X(round)
 #define UNARY_MAP(X) PLAIN_MAP(X) X(affine) X(pow) /* with attributes */
 /* X(op, inputs): every = any dtypes; real = f32, f16 or bf16, integers are for simpler ops */
 #define BINARY_MAP(X) \
-  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, every)
+  X(add, every) X(sub, every) X(mul, every) X(div, every) X(maximum, every) X(minimum, every) X(relu_grad, every) \
+  X(power, real) X(remainder, every)
 #define COMPARE_MAP(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
 
 #define X(op) UNARY_##op,

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "backend/cuda/kernels/any.h"
 #include "backend/cuda/kernels/kernel.h"
 
 namespace {
@@ -67,6 +68,35 @@ __global__ void __launch_bounds__(TAKE_THREADS) take_last(take_last_args a)
   }
 }
 
+/* Numbers as integers of the same order; NaN last, the zeros equal. */
+static __device__ __forceinline__ int64_t sort_key(const take_sort_args &a, int64_t at)
+{
+  int64_t key;
+  if (cu_is_whole(a.from)) key = cu_get_whole(a.from, a.x, at);
+  else {
+    double v = cu_get_real(a.from, a.x, at) + 0.0;
+    memcpy(&key, &v, sizeof key);
+    if (key < 0) key ^= INT64_MAX;
+    if (v != v) key = INT64_MAX;
+  }
+  return a.descending ? ~key : key;
+}
+
+/* Each element counts those before it: n reads that neighbours share, no barriers, any strides. */
+__global__ void __launch_bounds__(TAKE_THREADS) take_sort(take_sort_args a)
+{
+  for (int64_t i = cu_first(); i < a.loop.total; i += cu_stride()) {
+    int64_t at[4];
+    cu_locate<4>(a.loop, i, at);
+    int64_t mine = sort_key(a, at[0]), rank = 0;
+    for (int64_t j = 0; j < a.n; j++) {
+      int64_t other = sort_key(a, at[1] + j * a.step);
+      rank += other < mine || (other == mine && j < at[3]);
+    }
+    a.y[at[2] + rank * a.step_y] = (int32_t)at[3];
+  }
+}
+
 template <class U> __global__ void __launch_bounds__(TAKE_THREADS) take_write(take_write_args a)
 {
   U value, nothing;
@@ -92,4 +122,4 @@ template <class U> __global__ void __launch_bounds__(TAKE_THREADS) take_write(ta
   CU_ENTRY(kernel<uint8_t>), CU_ENTRY(kernel<uint16_t>), CU_ENTRY(kernel<uint32_t>), CU_ENTRY(kernel<uint64_t>)
 
 CU_TABLE(cu_take_table, UNITS(take), UNITS(take_write), CU_FLOATS(take_add), CU_ENTRY(take_count<int>),
-         CU_ENTRY(take_count<unsigned long long>), CU_ENTRY(take_last))
+         CU_ENTRY(take_count<unsigned long long>), CU_ENTRY(take_last), CU_ENTRY(take_sort))

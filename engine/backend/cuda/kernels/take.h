@@ -60,8 +60,18 @@ typedef struct {
   bool real; /* after a bad index all of y is nothing */
 } take_write_args;
 
+/* y := places along a dim of n elements, in order. Operands: x; x and y at the dim's start; the place along the dim. */
+typedef struct {
+  cu_loop loop;
+  const void *x;
+  int32_t *y;
+  int64_t n, step, step_y;
+  int from; /* capl_dtype */
+  bool descending;
+} take_sort_args;
+
 /* TAKE and TAKE_WRITE + log2 of an element's bytes, TAKE_ADD + cu_type, TAKE_COUNT + (i64). */
-enum { TAKE = 0, TAKE_WRITE = 4, TAKE_ADD = 8, TAKE_COUNT = 11, TAKE_LAST = 13, TAKE_THREADS = 256 };
+enum { TAKE = 0, TAKE_WRITE = 4, TAKE_ADD = 8, TAKE_COUNT = 11, TAKE_LAST = 13, TAKE_SORT = 14, TAKE_THREADS = 256 };
 
 #ifdef __cplusplus
 extern "C" {
