@@ -45,6 +45,8 @@ for _, s in ipairs {{1, 40, 70, 32, 32}, {1, 33, 50, 16, 48}, {2, 100, 17, 20, 9
   add {name = name .. ", masked", inputs = qkv({s[1]}, s[2], s[3], s[4], s[5], gen.bool {s[1], 1, s[3]}), only = {"against_ref"}}
 end
 
+add {name = "heads of several layouts, by products", inputs = qkv({2, 3}, 40, 36, 16, 24), only = {"against_ref", "any_layout", "twice_the_same"}}
+
 local nan_free = {{0.5, 0.5, 0, 0}}
 case {name = "a query without keys gives 0", only = {"expected"},
   inputs = {gen.values {2, 2, values = {1, 1, 1, 1}}, gen.values {2, 2, values = {1, 1, 1, 1}}, gen.values {2, 2, values = {1, 1, 0, 0}},

@@ -76,6 +76,8 @@ void blas_count(const blas_record *record);
 /* By the library where it can, if need be with the epilogue behind it; else by an own kernel, which stores y without
 ** gaps. All epilogues but row_sums. */
 capl_status cu_product(blas_record *record, const blas_pointers *p);
+/* By the library alone: *done is false where it has no algorithm, and nothing happened. */
+capl_status cu_library_product(blas_record *record, const blas_pointers *p, bool *done);
 
 /* ---- running (blas.c) ------------------------------------------------------------------------- */
 

@@ -56,8 +56,7 @@ static void note(const blas_record *r, bool own)
   native_count_note("matmul", blas_hash(r) * UINT64_C(0x9E3779B97F4A7C15), own);
 }
 
-/* By the library: *done is false where it has no algorithm, and nothing happened. */
-static capl_status run_library(blas_record *r, const blas_pointers *p, bool *done)
+capl_status cu_library_product(blas_record *r, const blas_pointers *p, bool *done)
 {
   blas_align(r, p);
   CAPL_TRY(blas_supports(r, done));
@@ -89,12 +88,12 @@ static capl_status finish(const blas_record *r, const blas_pointers *p)
 capl_status cu_product(blas_record *r, const blas_pointers *p)
 {
   bool done;
-  CAPL_TRY(run_library(r, p, &done));
+  CAPL_TRY(cu_library_product(r, p, &done));
   if (done) return CAPL_OK;
   if (r->epilogue != BLAS_PLAIN) {
     blas_record plain = *r;
     plain.epilogue = BLAS_PLAIN;
-    CAPL_TRY(run_library(&plain, &(blas_pointers){p->a, p->b, p->y, NULL}, &done));
+    CAPL_TRY(cu_library_product(&plain, &(blas_pointers){p->a, p->b, p->y, NULL}, &done));
     if (done) return finish(r, p);
   }
   log_native(r);
@@ -156,7 +155,7 @@ static capl_status grad_w_and_sums(capl_device *device, blas_record *r, blas_poi
 {
   bool done;
   r->epilogue = BLAS_ROW_SUMS;
-  CAPL_TRY(run_library(r, p, &done));
+  CAPL_TRY(cu_library_product(r, p, &done));
   if (done) return CAPL_OK;
   CAPL_TRY(cu_column_sums(device, r->a.dtype, p->a, r->K, r->M, p->vector));
   r->epilogue = BLAS_PLAIN;

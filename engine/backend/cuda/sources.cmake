@@ -26,6 +26,7 @@ set(CUDA_C_SOURCES
   native_count.c
   norm.c
   attention.c
+  attention_products.c
   layer_norm.c
   pool.c
   rnn.c

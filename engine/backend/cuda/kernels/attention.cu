@@ -4,7 +4,8 @@
 ** summed over slices of the features, then their exponentials with the largest score so far taken off multiply the
 ** values; when a larger score comes, what was summed is scaled down. Backward, scores are computed again: one kernel
 ** has tiles of queries and gives dq, one has tiles of keys and gives dk and dv, so that nothing is added up between
-** blocks. SPDX-License-Identifier: Apache-2.0
+** blocks. Where the products are the library's (attention_products.c), two kernels do what is between them.
+** SPDX-License-Identifier: Apache-2.0
 */
 #include "backend/cuda/kernels/attention.h"
 
@@ -193,6 +194,59 @@ template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attentio
   }
 }
 
+/* Of query i: its matrix b and its row l; the matrix of the mask. */
+struct query {
+  int64_t b, l, mask;
+};
+
+__device__ __forceinline__ query query_at(const attention_call &c, int64_t i)
+{
+  query at = {i / c.L, i % c.L, 0};
+  if (c.mask.p) at.mask = matrix_at(c, c.mask, at.b);
+  return at;
+}
+
+/* Scores of a row to weights; a row is read twice, the second time from the caches. */
+template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attention_weights(attention_weights_args a)
+{
+  int64_t warps = (int64_t)gridDim.x * (ATTENTION_THREADS / 32), lane = threadIdx.x % 32;
+  for (int64_t i = (int64_t)blockIdx.x * (ATTENTION_THREADS / 32) + threadIdx.x / 32; i < a.c.batch * a.c.L;
+       i += warps) {
+    query at = query_at(a.c, i);
+    const float *scores = a.scores + i * a.c.S;
+    T *weights = (T *)a.weights + i * a.c.S;
+    float max = -INFINITY, total = 0.0f;
+    for (int64_t s = lane; s < a.c.S; s += 32) max = fmaxf(max, masked(a.c, at.mask, at.l, s, scores[s]));
+    max = cu_warp_max(max);
+    float less = max == -INFINITY ? 0.0f : max;
+    for (int64_t s = lane; s < a.c.S; s += 32) total += expf(masked(a.c, at.mask, at.l, s, scores[s]) - less);
+    total = cu_warp_sum(total);
+    float share = total > 0.0f ? 1.0f / total : 0.0f;
+    for (int64_t s = lane; s < a.c.S; s += 32) {
+      float w = expf(masked(a.c, at.mask, at.l, s, scores[s]) - less) * share;
+      weights[s] = cu_as<T>(w * kept(a.c, at.b, at.l, s));
+    }
+    if (lane == 0) a.lse[i] = max == -INFINITY ? -INFINITY : max + logf(total);
+  }
+}
+
+template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attention_slopes(attention_slopes_args a)
+{
+  int64_t warps = (int64_t)gridDim.x * (ATTENTION_THREADS / 32), lane = threadIdx.x % 32;
+  for (int64_t i = (int64_t)blockIdx.x * (ATTENTION_THREADS / 32) + threadIdx.x / 32; i < a.c.batch * a.c.L;
+       i += warps) {
+    query at = query_at(a.c, i);
+    int64_t row = i * a.c.S;
+    float lse = a.lse[i], dot = a.dot[i];
+    for (int64_t s = lane; s < a.c.S; s += 32) {
+      float w = lse == -INFINITY ? 0.0f : expf(masked(a.c, at.mask, at.l, s, a.scores[row + s]) - lse);
+      float factor = kept(a.c, at.b, at.l, s);
+      ((T *)a.weights)[row + s] = cu_as<T>(w * factor);
+      ((T *)a.ds)[row + s] = cu_as<T>(w * (factor * a.slopes[row + s] - dot) * a.c.scale);
+    }
+  }
+}
+
 /* For the tile of queries at l and keys at s: weights with dropout, and the gradient of the scores. */
 template <class T>
 __device__ __forceinline__ void tile_grad(const attention_grad_args &a, int64_t b, int64_t first, int64_t s, tile left,
@@ -264,4 +318,4 @@ template <class T> __global__ void __launch_bounds__(ATTENTION_THREADS) attentio
 } // namespace
 
 CU_TABLE(cu_attention_table, CU_FLOATS(attention), CU_FLOATS(attention_dot), CU_FLOATS(attention_queries_grad),
-         CU_FLOATS(attention_keys_grad))
+         CU_FLOATS(attention_keys_grad), CU_FLOATS(attention_weights), CU_FLOATS(attention_slopes))

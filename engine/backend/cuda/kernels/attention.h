@@ -41,9 +41,25 @@ typedef struct {
   float *dot; /* (batch, L): sum of y * dy, written by ATTENTION_DOT, read by the others */
 } attention_grad_args;
 
+/* By products of the library: scores and slopes (batch, L, S) lie in memory, row-major. */
+typedef struct {
+  attention_call c;
+  const float *scores; /* q * k' */
+  void *weights;       /* of the dtype of q: exp(scores - lse) after scale and mask, times dropout */
+  float *lse;          /* (batch, L): written */
+} attention_weights_args;
+
+typedef struct {
+  attention_call c;
+  const float *scores, *slopes; /* q * k', dy * v' */
+  const float *lse, *dot;       /* (batch, L) */
+  void *weights, *ds;           /* of the dtype of q; ds: gradient of q * k' */
+} attention_slopes_args;
+
 /* Each + cu_type. A block of ATTENTION_THREADS has a tile of ATTENTION_TILE queries (ATTENTION_KEYS_GRAD: keys) and
-** ATTENTION_COLUMNS columns of the results. */
-enum { ATTENTION = 0, ATTENTION_DOT = 3, ATTENTION_QUERIES_GRAD = 6, ATTENTION_KEYS_GRAD = 9 };
+** ATTENTION_COLUMNS columns of the results; ATTENTION_DOT, _WEIGHTS and _SLOPES: a warp per query. */
+enum { ATTENTION = 0, ATTENTION_DOT = 3, ATTENTION_QUERIES_GRAD = 6, ATTENTION_KEYS_GRAD = 9, ATTENTION_WEIGHTS = 12,
+       ATTENTION_SLOPES = 15 };
 enum { ATTENTION_TILE = 32, ATTENTION_COLUMNS = 64, ATTENTION_THREADS = 256 };
 
 #ifdef __cplusplus
