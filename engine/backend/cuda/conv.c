@@ -250,7 +250,8 @@ static capl_status weights_by_dnn(capl_tensor *dw, const dnn_record *record, dnn
   if (!dnn_supports(record)) return CAPL_OK;
   CAPL_TRY(start_weights(dw, record->dtype, &room));
   p->at[DNN_DW] = capl_tensor_data(room);
-  return finish_weights(dnn_try(dw->device, record, p, done), *done, dw, room);
+  capl_status status = dnn_try(dw->device, record, p, done);
+  return finish_weights(status, *done, dw, room);
 }
 
 static capl_status weights_by_native(capl_tensor *dw, const dnn_record *record, own_call *own)

@@ -21,6 +21,8 @@ local CASES = {
   {{16, 1, 26, 33}, 8, {padding = 1}},
 }
 local TOLERANCE = {f32 = 2e-5, f16 = 2e-3, bf16 = 1.6e-2}
+-- Gradients of weights are summed in f32 here, and handed over in the type of the images by cuDNN.
+local GRADIENTS = os.getenv("CAPL_FAKE_DNN") == "faster" and TOLERANCE or {f32 = 2e-5, f16 = 2e-5, bf16 = 2e-5}
 
 local function with(attrs, more)
   local all = {}
@@ -52,7 +54,7 @@ for _, dtype in ipairs {"f32", "f16", "bf16"} do
       same("conv2d", {x, w}, attrs, {off})
       if dtype ~= "f32" then same("conv2d", {x, w, normal({outputs}, "f32", 3)}, attrs, {off}) end
       local dy = normal(want[1].shape, dtype, 4)
-      same("conv2d_grad_w", {x, dy}, with(attrs, {kernel = 3}), {2e-5, 2e-5})
+      same("conv2d_grad_w", {x, dy}, with(attrs, {kernel = 3}), {GRADIENTS[dtype], GRADIENTS[dtype]})
     end)
   end
 
@@ -61,7 +63,7 @@ for _, dtype in ipairs {"f32", "f16", "bf16"} do
     same("conv2d", {x, w, bias}, {padding = 1}, {off}, function(t)
       return t.ndim == 4 and t.shape[1] == 2 and shifted(t) or t end)
     local dy = normal({2, 16, 9, 12}, dtype, 4)
-    same("conv2d_grad_w", {x, dy}, {padding = 1, kernel = 3}, {2e-5, 2e-5}, shifted)
+    same("conv2d_grad_w", {x, dy}, {padding = 1, kernel = 3}, {GRADIENTS[dtype], GRADIENTS[dtype]}, shifted)
   end)
 
   it("passes on NaN and infinity where a window sees them, " .. dtype, function()
@@ -69,7 +71,8 @@ for _, dtype in ipairs {"f32", "f16", "bf16"} do
     x:set(1, 1, 3, 4, 0 / 0)
     x:set(2, 1, 8, 9, math.huge)
     same("conv2d", {x, w:abs() + 0.1, bias}, {padding = 1}, {off})
-    same("conv2d_grad_w", {x, normal({2, 16, 8, 9}, dtype, 4):abs() + 0.1}, {padding = 1, kernel = 3}, {2e-5, 2e-5})
+    same("conv2d_grad_w", {x, normal({2, 16, 8, 9}, dtype, 4):abs() + 0.1}, {padding = 1, kernel = 3},
+      {GRADIENTS[dtype], GRADIENTS[dtype]})
   end)
 end
 
@@ -139,6 +142,6 @@ it("runs in a captured step", function()
   local got
   for _ = 1, 4 do got = step() end
   for k, name in ipairs {"y", "dw", "db"} do
-    assert(support.distance(got[name], want[k]) <= (k == 1 and 1.6e-2 or 2e-5), name)
+    assert(support.distance(got[name], want[k]) <= (k == 1 and 1.6e-2 or GRADIENTS.bf16), name)
   end
 end)

@@ -3,7 +3,7 @@
 ** No arithmetic lives here: a record becomes calls of ref's kernels on tensors over the given memory, queued on the
 ** stream like any other work. CAPL_DNN_RECORDS=FILE appends the text form of each new record to FILE. CAPL_FAKE_DNN is
 ** a list of words: none makes every record one without an engine, so that callers take their own kernels, no:KIND those
-** of one kind (no:conv2d_grad_w); norms makes norms faster than own kernels; old is a library that is too old; zeros
+** of one kind (no:conv2d_grad_w); faster makes it faster than own kernels; old is a library that is too old; zeros
 ** executes nothing and writes zeros, for runs that only collect records.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -331,7 +331,7 @@ capl_status dnn_faster(capl_device *device, const dnn_record *record, const dnn_
                        bool *faster)
 {
   (void)device, (void)p, (void)own;
-  *faster = fake_has("", "norms") && !refusal_of(record);
+  *faster = fake_has("", "faster") && !refusal_of(record);
   return CAPL_OK;
 }
 
