@@ -64,6 +64,24 @@ describe("Muon", function()
     assert.is_true(largest(first_step(leaf(32, 8), grad) - expected) < 2e-3)
   end)
 
+  it("gives each of several weights the step that it gets alone, in few products", function()
+    local shapes = {{8, 40}, {8, 9}, {20, 8}, {8, 3, 3, 3}, {12, 30}}
+    local weights, before, grads, loss = {}, {}, {}, 0
+    for i, shape in ipairs(shapes) do
+      weights[i], grads[i] = leaf(unpack(shape)), capl.randn(shape)
+      before[i] = weights[i]:detach():clone()
+      loss = loss + (weights[i] * grads[i]):sum()
+    end
+    local opt = optim.Muon(weights, {lr = 1, weight_decay = 0})
+    local products = capl.counters().fp32_kernels
+    opt:backward_step(loss)
+    assert.equal(2 * #shapes + 2 * 17, capl.counters().fp32_kernels - products) -- two sizes: 8 and 12
+    for i, shape in ipairs(shapes) do
+      local alone = first_step(leaf(unpack(shape)), grads[i])
+      assert.is_true(largest(before[i] - weights[i]:detach() - alone) < 1e-4)
+    end
+  end)
+
   it("forgets a zero gradient without a NaN", function()
     assert.equal(0, largest(first_step(leaf(4, 4), capl.zeros(4, 4))))
   end)

@@ -11,18 +11,39 @@ local tensor = require "tensor"
 -- a x + b x^3 + c x^5, applied again and again, takes every number of (0, 1] to the neighbourhood of 1, fastest near 0.
 local QUINTIC = {3.4445, -4.7750, 2.0315}
 
--- The matrix m (R,C), R <= C, with its singular values replaced by numbers near 1. With G = m m' every iterate is a
--- polynomial in G, times m: only the first and the last product have the long side C, the rest is R x R.
-local function orthogonalize(m, identity, steps)
+-- With G = m m' of a matrix m (R,C), R <= C, divided by the square of its norm, every iterate is a polynomial in G,
+-- times m. This is the polynomial of gram, which is (R,R), or (K,R,R) for K matrices at once.
+local function polynomial(gram, identity, steps)
   local a, b, c = unpack(QUINTIC)
-  local square = (m * m):sum() + 1e-14
-  local gram, product = m:matmul(m:transpose(1, 2)) / square, nil
+  local product
   for k = 1, steps do
     local q = gram * b + gram:matmul(gram) * c + identity * a
     product = product and q:matmul(product) or q
     if k < steps then gram = q:matmul(q:matmul(gram)) end
   end
-  return product:matmul(m) / square:sqrt()
+  return product
+end
+
+-- The matrices of a list, R <= C, with their singular values replaced by numbers near 1. Only the first and the last
+-- product have the long side C; the rest is R x R, and goes over all matrices of that size at once: a network has a
+-- hundred of them, and each product is one launch on a GPU.
+local function orthogonalize(list, identity_of, steps)
+  local by_size, out = {}, {}
+  for i, m in ipairs(list) do
+    local R, square = m.shape[1], (m * m):sum() + 1e-14
+    local size = by_size[R] or {}
+    by_size[R] = size
+    size[#size + 1] = {i = i, m = m, square = square, gram = m:matmul(m:transpose(1, 2)) / square}
+  end
+  for R, size in pairs(by_size) do
+    local grams = {}
+    for k, one in ipairs(size) do grams[k] = one.gram:reshape(1, R, R) end
+    local product = polynomial(#size == 1 and size[1].gram or core.op.concat(grams, {dim = 1}), identity_of(R), steps)
+    for k, one in ipairs(size) do
+      out[one.i] = (#size == 1 and product or product:select(1, k)):matmul(one.m) / one.square:sqrt()
+    end
+  end
+  return out
 end
 
 -- A weight as a matrix (outputs, everything else), in the order of its memory: nothing is copied.
@@ -58,15 +79,22 @@ local function identity_of(self, n, device)
   return self.identities[key]
 end
 
--- The step of one weight, before lr. grad and buffer: its gradient and its momentum, up to date.
-local function direction(self, p, grad, buffer, group)
-  local m = as_matrix(group.nesterov and grad + buffer * group.momentum or buffer)
-  local rows, columns = m.shape[1], m.shape[2]
-  local tall = rows > columns
-  if tall then m = m:transpose(1, 2) end
-  local x = orthogonalize(m, identity_of(self, math.min(rows, columns), p.device), group.ns_steps)
-  if tall then x = (x:transpose(1, 2) * math.sqrt(rows / columns)):contiguous() end -- in the order of p's memory
-  return from_matrix(x, p.shape)
+-- The steps of weights, before lr. grads and buffers: lists of their gradients and momenta, up to date.
+local function directions_of(self, weights, grads, buffers, group)
+  local wide, tall = {}, {}
+  for i, buffer in ipairs(buffers) do
+    local m = as_matrix(group.nesterov and grads[i] + buffer * group.momentum or buffer)
+    local rows, columns = m.shape[1], m.shape[2]
+    tall[i] = rows > columns and math.sqrt(rows / columns)
+    wide[i] = tall[i] and m:transpose(1, 2) or m
+  end
+  local function identity(n) return identity_of(self, n, weights[1].device) end
+  local out = weights[1] and orthogonalize(wide, identity, group.ns_steps) or {}
+  for i, p in ipairs(weights) do
+    if tall[i] then out[i] = (out[i]:transpose(1, 2) * tall[i]):contiguous() end -- in the order of p's memory
+    out[i] = from_matrix(out[i], p.shape)
+  end
+  return out
 end
 
 function Muon.check_parameters(groups)
@@ -88,33 +116,32 @@ local function buffer_of(self, p, grads, how) return self:inputs({p}, grads, sel
 local function update_by_control(self, group, batch, grads, how)
   local control = how.control
   local multiplier, skip = control:multiplier(), control:skip()
-  local directions = {}
-  for _, p in ipairs(batch) do
-    local buffer = buffer_of(self, p, grads, how)
-    directions[p] = core.scope(function()
-      local grad = grads[p] * multiplier
-      buffer:copy_(core.op.where(skip, buffer, buffer * group.momentum + grad))
-      return direction(self, p, grad, buffer, group)
+  local given, buffers, directions = {}, {}, {}
+  for i, p in ipairs(batch) do
+    buffers[i], given[i] = buffer_of(self, p, grads, how), grads[p] * multiplier
+    core.scope(function()
+      buffers[i]:copy_(core.op.where(skip, buffers[i], buffers[i] * group.momentum + given[i]))
     end)
   end
+  for i, step in ipairs(directions_of(self, batch, given, buffers, group)) do directions[batch[i]] = step end
   local plain = {control = {vector = control:without_multiplier()}}
   core.op.sgd_step(self:inputs(batch, directions, {false}, plain), {lr = 0, weight_decay = group.weight_decay,
     group = how.group, behind = how.behind})
 end
 
+local function update(self, group, batch, grads, how)
+  local given, buffers = {}, {}
+  for i, p in ipairs(batch) do
+    buffers[i], given[i] = buffer_of(self, p, grads, how), grads[p]
+    core.scope(function() buffers[i]:copy_(buffers[i] * group.momentum + grads[p]) end)
+  end
+  for i, step in ipairs(directions_of(self, batch, given, buffers, group)) do
+    core.scope(function() batch[i]:copy_(batch[i] * (1 - how.lr * group.weight_decay) - step * how.lr) end)
+  end
+end
+
 function Muon:update(group, batch, grads, how)
-  if how.control then
-    core.scope(update_by_control, self, group, batch, grads, how)
-    return
-  end
-  for _, p in ipairs(batch) do
-    local buffer = buffer_of(self, p, grads, how)
-    core.scope(function()
-      buffer:copy_(buffer * group.momentum + grads[p])
-      local step = direction(self, p, grads[p], buffer, group)
-      p:copy_(p * (1 - how.lr * group.weight_decay) - step * how.lr)
-    end)
-  end
+  core.scope(how.control and update_by_control or update, self, group, batch, grads, how)
 end
 
 return Muon
