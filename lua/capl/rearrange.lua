@@ -86,7 +86,7 @@ function methods.slice(x, parts)
     if type(part) == "number" then
       x, gone = x:select(dim, place(d, part, n)), gone + 1
     elseif check.arg(1, "slice", "table", part)[1] ~= nil then
-      if #part > 2 then check.fail("slice", "a part is {first, last}", "with steps: x:index_select(dim, {0, 2, …})") end
+      if #part > 2 then check.fail("slice", "a part is {first, last}", "steps: x:index_select(dim, {0, 2, …})") end
       local first, last = place(d, part[1], n), place(d, part[2] or part[1], n)
       if last < first then check.fail("slice", ("part %d to %d of dim %d is empty"):format(first, last, d)) end
       x = op.narrow(x, {dim = dim, start = first, length = last - first + 1})
@@ -195,10 +195,16 @@ function methods.flip(x, ...)
   return x
 end
 
---- x:roll(shift[, dim]): moved by shift along dim (1); what leaves at one end comes in at the other.
+--- x:roll(shift[, dim]): moved by shift along dim, or as one row where none is named; what leaves at one end comes in
+-- at the other. Lists of shifts and dims: one after the other.
 -- eg   capl.tensor{1, 2, 3}:roll(1):get(1)  --> 3
 function methods.roll(x, shift, dim)
-  dim = check.dim(2, "roll", dim or 1, x.ndim)
+  if type(shift) == "table" then
+    for i, by in ipairs(shift) do x = methods.roll(x, by, check.arg(2, "roll", "table", dim)[i]) end
+    return x
+  end
+  if dim == nil then return methods.roll(x:reshape(-1), shift, 1):reshape(x.shape) end
+  dim = check.dim(2, "roll", dim, x.ndim)
   local n = x.shape[dim]
   local by = n > 0 and check.arg(1, "roll", "whole", shift) % n or 0
   if by == 0 then return x end
@@ -360,6 +366,10 @@ function methods.argsort(x, ...) return (select(2, methods.sort(x, ...))) end
 -- order; NaN is the largest.
 -- eg   capl.tensor{3, 9, 5}:topk(2):tolist()[2]  --> 5
 function methods.topk(x, k, dim, options)
+  if x.ndim == 0 then
+    local values, one = methods.topk(x:reshape(1), k, dim, options)
+    return values:reshape{}, one:reshape{}
+  end
   dim = check.dim(2, "topk", dim or -1, x.ndim)
   local o = check.options("topk", {{"largest", "boolean", default = true}, positional = 0}, options)
   local n = x.shape[dim]
@@ -370,12 +380,14 @@ function methods.topk(x, k, dim, options)
   return (op.gather(x, places, {dim = dim})), places
 end
 
---- x:norm([p[, dims[, keepdim]]]): (sum of |x|^p)^(1/p), p = 2 unless said; math.huge: the largest. In f32 of 16-bit
--- values; without gradient where it is 0.
+--- x:norm([p[, dims[, keepdim]]]): (sum of |x|^p)^(1/p), p = 2 unless said; math.huge: the largest, -math.huge: the
+-- smallest, 0: how many are not 0. In f32 of 16-bit values; without gradient where it is 0.
 -- eg   capl.tensor{3, 4}:norm():item()  --> 5
 function methods.norm(x, p, dims, keepdim)
   p = p == nil and 2 or check.arg(1, "norm", "number", p)
   if p == math.huge then return x:abs():amax(dims, keepdim) end
+  if p == -math.huge then return x:abs():amin(dims, keepdim) end
+  if p == 0 then return x:ne(0):to(x.dtype):sum(dims, keepdim) end
   if not (p > 0) then check.bad(1, "norm", ("a number above 0 expected, got %g"):format(p)) end
   if p == 1 then return x:abs():sum(dims, keepdim) end
   if x.dtype == "f16" or x.dtype == "bf16" then x = x:float() end

@@ -75,9 +75,10 @@ function methods.transpose(x, a, b)
   return op.permute(x, {dims = dims})
 end
 
---- x:t(): transpose of a 2-d tensor.
+--- x:t(): transpose of a 2-d tensor; a vector stays.
 -- eg   capl.zeros(2, 3):t():size(1)  --> 3
 function methods.t(x)
+  if x.ndim < 2 then return x end
   if x.ndim ~= 2 then
     core.error{code = "shape", op = "t", message = ("x has %d dims, t() needs 2"):format(x.ndim),
       hint = "use transpose(a, b)"}

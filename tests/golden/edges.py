@@ -134,6 +134,11 @@ for name in ("remainder", "fmod", "pow", "clamp", "logaddexp", "outer", "logical
 case("pair", lambda a, b, name: a ** b, [0, 0, 2, -2, 3], [0, 2, 3, 2, -1], name="pow", constant=("b",))
 for name, a, b in (("remainder", 1, 0.1), ("remainder", -7, 3), ("remainder", 7, -3), ("fmod", -7, 3), ("fmod", 7, -3)):
     case("number", lambda x, name, value: getattr(torch, name)(x, value), [a], name=name, value=b)
+for args in ([1], [-5], [2, 1], [[1, 2], [0, 1]]):
+    case("dims", lambda x, name, args: x.roll(*args), NUMBERS, name="roll", args=args)
+case("norm", lambda x, p: x.norm(p), [2, 1, -3], p=-INF)
+case("norm", lambda x, p: x.norm(p), [2, 0, -3], p=0, constant=("x",))
+case("dims", lambda x, name, args: x.t(), [1, 2], name="t", args=[])
 
 # ---- layers, by name and arguments ----
 

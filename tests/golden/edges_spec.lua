@@ -41,6 +41,13 @@ calls.dims = function(t, a)
   for i, v in ipairs(a.args) do args[i] = type(v) == "number" and v + 1 or v end
   return (t.x[a.name](t.x, unpack(args)))
 end
+local with_args = calls.dims
+calls.dims = function(t, a)
+  if a.name ~= "roll" then return with_args(t, a) end
+  local shift, dims = unpack(a.args) -- the shift counts elements
+  if type(dims) == "table" then dims = {dims[1] + 1, dims[2] + 1} end
+  return t.x:roll(shift, type(dims) == "number" and dims + 1 or dims)
+end
 calls.pair = function(t, a) return t.a[a.name](t.a, t.b) end
 calls.number = function(t, a) return t.x[a.name](t.x, a.value) end
 

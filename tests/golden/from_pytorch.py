@@ -15,7 +15,7 @@ except ImportError:
 
 ROOT, CAPL = os.environ["CAPL_SOURCE_DIR"], os.environ["CAPL_BIN"]
 # What gives random numbers, or says nothing of numbers, is compared by its shape, or not at all.
-RANDOM = r"randn|nn\.(Conv|Linear|LSTM|Embedding|Sequential|init)|manual_seed|model|optim|state_dict|opt\.|Data"
+RANDOM = r"randn|nn\.(Dropout|Conv|Linear|LSTM|Embedding|Sequential|init)|manual_seed|model|optim|state_dict|opt\.|Data"
 
 PRINT = """
 local function flat(v, out)
