@@ -17,11 +17,15 @@
 #include "backend/cuda/dnn_list.h"
 #include "backend/cuda/dnn_tune.h"
 #include "backend/cuda/plan_cache.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/text.h"
 
 #ifndef DNN_PLANS_MAX
 #define DNN_PLANS_MAX 4096
+#endif
+#ifndef DNN_TIMING_SECONDS /* of one process: a network of 146 records would time its engines for minutes */
+#define DNN_TIMING_SECONDS 20
 #endif
 
 enum { NORMS_TIMED = 6 }; /* of one process: cuDNN compiles the engines of each norm for a second or two */
@@ -49,6 +53,8 @@ static struct {
   size_t slots, count;
   uint64_t clock;
   int norms_timed;
+  double timing_s; /* what timing engines took so far */
+  bool untimed;    /* the last record got no trial for want of time */
   bool listing; /* every record is tuned anew, for the list of engines */
   dnn_statistics statistics;
 } state;
@@ -139,6 +145,7 @@ void dnn_close(void)
   state.table = NULL;
   state.slots = state.count = 0;
   state.norms_timed = 0;
+  state.timing_s = 0;
   if (state.handle) cudnnDestroy(state.handle);
   state.handle = NULL;
 }
@@ -265,10 +272,28 @@ static capl_status workspace_max(const dnn_record *record, capl_device *device, 
   return CAPL_OK;
 }
 
+static void log_time_over(void)
+{
+  static bool logged;
+  if (!logged)
+    capl_log("timing the engines of convolutions took %d s: later ones have cuDNN's first choice in this run; the next "
+             "run goes on timing", (int)DNN_TIMING_SECONDS);
+  logged = true;
+}
+
+static void tune(const dnn_trial *t, dnn_plan *out)
+{
+  double start = clock_now();
+  state.untimed = !state.listing && state.timing_s >= DNN_TIMING_SECONDS;
+  if (state.untimed) log_time_over();
+  else dnn_tune(t, out);
+  state.timing_s += clock_now() - start;
+}
+
 static void choose_among(const dnn_trial *t, dnn_plan *out)
 {
   bool several = t->candidates->count > 1 || state.listing;
-  if (tunes(t->record) && several) dnn_tune(t, out);
+  if (tunes(t->record) && several) tune(t, out);
   if (out->plan) state.statistics.tuned++;
   else dnn_first_plan(t, out);
 }
@@ -352,10 +377,11 @@ static capl_status make(const dnn_record *record, const dnn_slots *s)
   cache_key(record, key, sizeof key);
   uint64_t tuned = state.statistics.tuned;
   bool too_large, loaded = load(key, max, &plan, &too_large);
+  state.untimed = false;
   if (!loaded) {
     capl_status status = build(record, s, max, &plan);
     if (status != CAPL_OK && status != CAPL_EUNSUPPORTED) return status;
-    if (plan.plan && !too_large) save(key, &plan);
+    if (plan.plan && !too_large && !state.untimed) save(key, &plan);
     else if (!plan.plan) log_no_engine(record);
   }
   capl_status status = keep(record, &plan, loaded);

@@ -3,6 +3,7 @@
 */
 #include "played.h"
 
+#include <time.h>
 #include <unistd.h>
 
 #include "backend/cuda/device.h"
@@ -165,6 +166,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   played.executed++;
   played.runs[played.engine]++;
   played.now += played.ms[played.engine];
+  if (played.pause > 0) nanosleep(&(struct timespec){0, (long)(1e9 * played.pause)}, NULL);
   if (played.failing > 0) return played.failing--, CUDNN_STATUS_EXECUTION_FAILED;
   if (played.workspace[played.engine]) memset(pack.workspace, 0xEE, (size_t)played.workspace[played.engine]);
   for (int i = 0; i < DNN_ROLES; i++) {

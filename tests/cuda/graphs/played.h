@@ -27,6 +27,7 @@ typedef struct {
   int graphs, plans_made, plans_live, loaded, executed, waited;
   int runs[CANDIDATES_MAX + 1];       /* executions of each */
   int engine;                         /* the candidate of the last execution */
+  double pause;                       /* seconds that an execution really takes */
   float now;                          /* ms, by what was executed */
   const dnn_record *record;           /* being run */
   float eps, momentum;

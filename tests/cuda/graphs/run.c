@@ -53,6 +53,32 @@ static void the_fastest_engine_is_kept_and_found_again_on_disk(void **state)
   need_written(DNN_Y, 0, 1);
 }
 
+static void run_width(int width)
+{
+  char text[128];
+  snprintf(text, sizeof text, "conv2d f32 x=1,2,4,%d y=1,3,4,%d kernel=3,3 padding=1,1", width, width);
+  assert_ok(run(text, 0));
+}
+
+static void timing_ends_when_it_took_too_long_and_goes_on_in_the_next_run(void **state)
+{
+  (void)state;
+  cu.autotune = true;
+  played.candidates = 2;
+  played.ms[1] = 10, played.ms[2] = 3;
+  played.pause = 0.12;
+  assert_ok(run(conv, 0));
+  need_written(DNN_Y, 0, 2);
+  played.pause = 0;
+  run_width(20); /* half a second is over */
+  need_written(DNN_Y, 0, 1);
+  assert_int_equal(lines, 1);
+  assert_non_null(strstr(last_line, "the next run goes on timing"));
+  restart();
+  run_width(20);
+  need_written(DNN_Y, 0, 2);
+}
+
 static void deterministic_records_take_the_order_of_the_heuristics(void **state)
 {
   (void)state;
@@ -129,13 +155,6 @@ static void no_plan_is_made_inside_a_captured_step(void **state)
 }
 
 /* Images of another width. */
-static void run_width(int width)
-{
-  char text[128];
-  snprintf(text, sizeof text, "conv2d f32 x=1,2,4,%d y=1,3,4,%d kernel=3,3 padding=1,1", width, width);
-  assert_ok(run(text, 0));
-}
-
 static void plans_are_kept_up_to_a_limit_and_the_oldest_go(void **state)
 {
   (void)state;
@@ -359,6 +378,7 @@ int main(void)
     TEST(the_first_engine_that_takes_a_record_runs_it),
     TEST(a_large_workspace_is_taken_only_where_there_is_no_other),
     TEST(the_fastest_engine_is_kept_and_found_again_on_disk),
+    TEST(timing_ends_when_it_took_too_long_and_goes_on_in_the_next_run),
     TEST(deterministic_records_take_the_order_of_the_heuristics),
     TEST(tensors_at_any_address_are_read_and_written_in_place),
     TEST(running_statistics_are_two_tensors_and_one_memory),
