@@ -2,11 +2,14 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+import base64
 import glob
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+import zipfile
 
 from page import Page, blocks, in_tree
 from program import CAPL, ROOT, capl, check, in_empty_folder
@@ -78,6 +81,26 @@ print(sorted({line.split()[-1] for line in open("/proc/self/maps") if "libdnnl" 
 """
 
 
+def licenses(path):
+    """A text for every library of the wheel, and one for capl; RECORD lists each file once, with its hash."""
+    with zipfile.ZipFile(path) as wheel:
+        names = wheel.namelist()
+        texts = {os.path.basename(n): wheel.read(n).decode() for n in names if ".dist-info/licenses/" in n}
+        record = next(n for n in names if n.endswith("/RECORD"))
+        rows = [row.split(",") for row in wheel.read(record).decode().splitlines()]
+        hashes = {n: base64.urlsafe_b64encode(hashlib.sha256(wheel.read(n)).digest()).rstrip(b"=").decode() for n in names if n != record}
+    check("Apache License" in texts["LICENSE"], "the wheel has capl's license", str(names))
+    named = set(re.findall(r"/usr/share/common-licenses/([A-Za-z]+(?:-[\d]+(?:\.\d+)?)?)", "".join(texts.values())))
+    check(named and all(name + ".txt" in texts for name in named), "licenses that these refer to", f"{named} {sorted(texts)}")
+    packages = [text[:-4] for text in texts if text.endswith(".txt")]
+    owned = "".join(subprocess.run(["dpkg", "-L", p], capture_output=True, text=True, check=False).stdout for p in packages)
+    libs = [re.sub(r"-[0-9a-f]{8}\.so", ".so", os.path.basename(n)) for n in names if n.startswith("capl.libs/")]
+    without = [lib for lib in libs if f"/{lib}\n" not in owned]
+    check(libs and not without and all(texts.values()), "the wheel has the license of every library in it", f"{without} {sorted(texts)}")
+    check({row[0]: row[1] for row in rows if row[0] != record} == {n: "sha256=" + h for n, h in hashes.items()} and len(rows) == len(names),
+          "RECORD fits the files", str(rows))
+
+
 def whole_wheel():
     """The wheel that auditwheel has completed: it brings oneDNN, and reads the same."""
     done = subprocess.run([f"{ROOT}/scripts/wheel", f"--out={os.getcwd()}/whole"], capture_output=True, text=True, check=False,
@@ -88,6 +111,7 @@ def whole_wheel():
         return
     wheel = glob.glob("whole/*.whl")[0]
     check("manylinux_2_" in wheel, "its platform", wheel)
+    licenses(wheel)
     done = subprocess.run(["pip", "install", "--no-index", "--no-deps", "-q", "--force-reinstall", wheel], capture_output=True, text=True, check=False)
     check(done.returncode == 0, "it installs", done.stderr)
     images = sorted(glob.glob("images/*.png"))
