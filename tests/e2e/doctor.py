@@ -214,13 +214,13 @@ def runs():
 
 def readings():
     """Runs that read texts: one that says the same always, one that says nothing, one that knows its images by heart."""
-    def run(name, counts, exact, loss, augment, of="cross_entropy", kind=("text", "exact")):
+    def run(name, counts, exact, loss, augment, of="cross_entropy", kind=("text", "exact"), said=None):
         os.makedirs(name)
         rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
         rows += [{"step": k, "val_loss": 1, "val_" + kind[1]: exact} for k in (20, 40)]
-        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4}}}),
+        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4, "classes": 3}}}),
                            ("result.json", {"initial_loss": [{"loss": of}]}),
-                           ("evaluation.json", {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
+                           ("evaluation.json", said or {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
             with open(f"{name}/{file}", "w", encoding="utf-8") as out:
                 json.dump(told, out)
         with open(f"{name}/metrics.jsonl", "w", encoding="utf-8") as out:
@@ -238,6 +238,13 @@ def readings():
     has(found, "readings", "error", "collapsed to one class: 'b' is 88 % of what was read and 17 % of what was meant")
     has(found, "small set", "warning", "300 training images are overfitted", "it is 20 %", "augment = true; more images")
     check("small set" not in run("pixels", [[60, 0, 0], [0, 60, 0], [0, 0, 0]], 0.2, 0.01, True, kind=("segmentation", "accuracy")), "pixels are no whole images")
+    sets = {"kind": "multilabel", "n": 50, "classes": [{"name": "hat", "n": 20, "found": 0}]}
+    found = run("sets", [], 0.3, 0.01, True, "bce_with_logits", ("multilabel", "exact_match"), sets)
+    has(found, "readings", "error", "no class is predicted for any of 50 samples; 20 are meant", "ill.lua", "pos_weight")
+    has(found, "small set", "warning", "their loss corresponds to 92 % exact accuracy, and on the val images it is 30 %")
+    found = run("parts", [], 0.3, 0.01, True, "mse", ("multilabel", "exact_match"), {"kind": "several", "outputs": {"worn": sets}})
+    has(found, "readings", "error", "worn: no class is predicted")
+    check("small set" not in found, "another loss says nothing of them", str(found))
     found = look("heart")[0]
     check("readings" not in found and "loss" not in found, "jumps of a loss that is next to nothing are none", str(found))
 

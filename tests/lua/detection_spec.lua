@@ -29,6 +29,8 @@ describe("the detection meter", function()
     assert.near(2 / 3, r.recall, 1e-9)
     assert.near((0.9 + 1) / 2, r.iou, 1e-6)
     assert.equal("a 66.7, b 0.0 %", meter:lines()[2][2])
+    assert.same({{2, 3}, {1, 1}}, {{meter:write().classes[1].n, meter:write().classes[1].found},
+      {meter:write().classes[2].n, meter:write().classes[2].found}})
     local worst = meter:samples().wrong[1]
     assert.same({0, 1, 1}, {worst.id, worst.missed, worst.extra})
   end)

@@ -3,11 +3,13 @@
 --
 -- A case is {name, meta = keys of meta.json, output = what the network says of one image, width, height = px of the
 -- image that is given (16 x 8, as the model sees it), gives = what reading it gives, columns = what predict prints of
--- it, json = the same of --json; or fails = part of the error that opening it gives, wrong = of reading it}.
+-- it, json = the same of --json; or fails = part of the error that opening it gives, wrong = of reading it}; or {name,
+-- evaluation = an evaluation.json of its meter, finds = {severity, part of what capl doctor says of it}}.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "lua.support"
 
+local within = getfenv(capl.distributed).require
 local nn = capl.nn
 local WIDTH, HEIGHT = 16, 8
 
@@ -71,6 +73,20 @@ local function check_case(case)
   end)
 end
 
+-- What capl doctor says of an evaluation: all is well without finds.
+local function check_faults(kind, case)
+  local found, ctx = {}, {line = function() end}
+  for _, severity in ipairs{"error", "warn", "skip"} do
+    ctx[severity] = function(_, text) found[#found + 1] = {severity, text} end
+  end
+  case.evaluation.kind = within("fields").kind(kind).meter
+  ctx.r = {evaluation = case.evaluation}
+  within("doctor.run_readings").check(ctx)
+  if not case.finds then return assert.same({}, found) end
+  assert.same({1, case.finds[1]}, {#found, (found[1] or {})[1]})
+  assert.is_truthy(found[1][2]:find(case.finds[2], 1, true), found[1][2])
+end
+
 -- Every folder of engine/fields is a kind, and has cases.
 local found = io.popen("ls -d engine/fields/*/")
 
@@ -78,7 +94,9 @@ for folder in found:lines() do
   local name = folder:match("([%w_]+)/$")
   describe("kind " .. name, function()
     for _, case in ipairs(dofile(folder .. "cases.lua")) do
-      it(case[1], function() check_case(case) end)
+      it(case[1], function()
+        if case.evaluation then check_faults(name, case) else check_case(case) end
+      end)
     end
   end)
 end

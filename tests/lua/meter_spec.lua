@@ -287,6 +287,7 @@ describe("a localization meter", function()
     assert.same({wrong = {{id = 0, distance = 5, read = {{3, 4}, {10, 11}}}},
       right = {{id = 1, distance = 0, read = {{5, 5}, {0, 0}}}}}, meter:samples())
     local rows = meter:write().by_point
+    assert.is_true(close({math.sqrt(12.5), 0}, {rows[1].spread, rows[2].spread}, 1e-6))
     assert.same({"gap", 2, 2.5, "piece", 1, 1}, {rows[1].name, rows[1].n, rows[1].mae, rows[2].name, rows[2].n,
       rows[2].mae})
     assert.matches("^MAE 2.00 px, RMSE 2.94 px, within 2 px 66.67 %% %[.*n 2$", meter:line())

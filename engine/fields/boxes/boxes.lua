@@ -59,6 +59,44 @@ end
 
 function boxes.counted(d) return {names = d.boxes, threshold = d.threshold, overlap = d.overlap} end
 
+local LEAST = 20 -- true boxes that show anything
+local TIMES = 5 -- boxes predicted for each true one
+
+-- Of so many boxes.
+local function fault_of(meant, found, right)
+  if found == 0 then
+    return {severity = "error", text = ("no box is predicted, and %d are meant"):format(meant),
+      write = "a lower threshold of capl.model shows whether scores rise; check lr, and the weight of boxes in the loss"}
+  end
+  if right == 0 then
+    return {severity = "error", text = ("%d boxes are predicted, and none overlaps one of the %d true ones by an IoU of "
+      .. "0.5"):format(found, meant),
+      write = "left, top, right, bottom are px of the network's input (capl predict --overlay draws them)"}
+  end
+  if found > TIMES * meant then
+    return {severity = "warn", text = ("%d boxes are predicted where %d are meant"):format(found, meant),
+      write = "a higher threshold or a lower overlap of capl.model; more images without boxes"}
+  end
+end
+
+--- What is wrong with the readings of an evaluation, for capl doctor.
+function boxes.faults(e, value)
+  local meant, found, right, never = 0, nil, 0, {}
+  for _, row in ipairs(value.table(e, "classes")) do
+    local n, of_row = value.number(row, "n") or 0, value.number(row, "found")
+    meant, found = meant + n, of_row and (found or 0) + of_row or found
+    right = right + n * (value.number(row, "recall") or 0)
+    if of_row == 0 and n > 0 then never[#never + 1] = ("%s (%d)"):format(value.text(row, "name"), n) end
+  end
+  if meant < LEAST or not found then return nil, "too few boxes" end
+  local faults = {fault_of(meant, found, right)}
+  if found > 0 and never[1] then
+    faults[#faults + 1] = {severity = "warn", text = "boxes of these classes are never predicted: "
+      .. symbols.shown(never, ", "), write = "more images with them, or a lower threshold of capl.model"}
+  end
+  return faults, ("%d boxes predicted, %d meant"):format(found, meant)
+end
+
 --- What a DetectionMeter takes, (N,B,4+K), of the outputs of several images: a logit of the class of each box. Rows
 -- that are no box of the image have none that counts.
 function boxes.measured(outs, d)

@@ -13,4 +13,13 @@ return {
   {"gives none where none reaches it", meta = meta, output = {-1, -2, -3}, gives = {text = "", top = {}}, columns = {}},
   {"refuses another number of classes than the network's", meta = meta, output = {1, 2}, fails = "any of 3 classes: (N,3)"},
   {"says that a logit is not finite", meta = meta, output = {0, 0 / 0, 0}, wrong = "is not finite"},
+  {"that are never predicted are a fault of a run", evaluation = {n = 100, classes = {{name = "hat", n = 30, found = 0},
+    {name = "coat", n = 10, found = 0}}}, finds = {"error", "no class is predicted for any of 100 samples; 40 are meant"}},
+  {"so is one that always is", evaluation = {n = 100, classes = {{name = "hat", n = 30, found = 95}}},
+    finds = {"error", "'hat' is predicted for 95 % of the samples and meant for 30 %"}},
+  {"or of which one never is", evaluation = {n = 100, classes = {{name = "hat", n = 30, found = 20},
+    {name = "coat", n = 10, found = 0}}}, finds = {"warn", "1 of 2 classes are never predicted: coat (10)"}},
+  {"may be many where many are meant", evaluation = {n = 100, classes = {{name = "hat", n = 95, found = 99}}}},
+  {"are not checked in few samples", evaluation = {n = 10, classes = {{name = "hat", n = 5, found = 0}}},
+    finds = {"skip", "too few samples"}},
 }

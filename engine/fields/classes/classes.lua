@@ -54,6 +54,44 @@ function classes.expects(d)
   return ("the model knows %d classes: %s"):format(#d.classes, symbols.shown(d.classes, ", "))
 end
 
+local LEAST = 20 -- samples that show anything
+local ALWAYS, TIMES = 0.9, 3 -- share of the samples in which a class is predicted; what it is meant
+
+-- Faults of classes by name: those that are always predicted, and those that never are.
+local function faults_by_name(rows, n, value)
+  local out, never = {}, {}
+  for _, row in ipairs(rows) do
+    local name, meant, found = value.text(row, "name"), value.number(row, "n") or 0, value.number(row, "found") or 0
+    if found > ALWAYS * n and found > TIMES * meant then
+      out[#out + 1] = {severity = "error", text = ("'%s' is predicted for %.0f %% of the samples and meant for %.0f %%")
+        :format(name, 100 * found / n, 100 * meant / n),
+        write = "perhaps a lower lr; check labels against images (capl preview)"}
+    elseif found == 0 and meant > 0 then never[#never + 1] = ("%s (%d)"):format(name, meant) end
+  end
+  if never[1] then
+    out[#out + 1] = {severity = "warn", text = ("%d of %d classes are never predicted: %s"):format(#never, #rows,
+      symbols.shown(never, ", ")), write = "more samples of them, or pos_weight in nn.bce_with_logits"}
+  end
+  return out
+end
+
+--- What is wrong with the readings of an evaluation, for capl doctor.
+function classes.faults(e, value)
+  local rows, n, meant, found = value.table(e, "classes"), value.number(e, "n") or 0, 0, nil
+  for _, row in ipairs(rows) do
+    local of_row = value.number(row, "found")
+    meant, found = meant + (value.number(row, "n") or 0), of_row and (found or 0) + of_row or found
+  end
+  if n < LEAST or not found then return nil, "too few samples" end
+  local said = ("%d classes predicted for %d samples, %d meant"):format(found, n, meant)
+  if found > 0 or meant == 0 then return faults_by_name(rows, n, value), said end
+  return {{severity = "error", text = ("no class is predicted for any of %d samples; %d are meant"):format(n, meant),
+    write = "pos_weight in nn.bce_with_logits for rare classes, or a lower threshold of capl.model"}}, said
+end
+
+--- exp(-the loss of a class * classes) is how likely the model finds a sample's classes.
+function classes.whole(set) return "exact_match", set.classes, "bce_with_logits" end
+
 function classes.measures(given) return {threshold = given.threshold} end
 
 function classes.counted(d) return {classes = d.classes, threshold = d.threshold} end

@@ -10,4 +10,10 @@ return {
   {"of a network that gives another number are refused", meta = meta, output = {1},
     fails = "the graph gives (N,1), meta.json describes 2 numbers: (N,2)"},
   {"that are none are an error", meta = meta, output = {1, 0 / 0}, wrong = "is not finite"},
+  {"that are always the mean are a fault of a run", evaluation = {n = 100, by_number = {{name = "a", r2 = 0.01}, {name = "b",
+    r2 = 0.9}}}, finds = {"error", "a is predicted no better than by its mean: R2 0.01"}},
+  {"so are those of another scale", evaluation = {n = 100, r2 = -7.5},
+    finds = {"error", "the number is predicted worse than by its mean: R2 -7.50"}},
+  {"may say little", evaluation = {n = 100, r2 = 0.4}},
+  {"are not checked in few samples", evaluation = {n = 10, r2 = 0}, finds = {"skip", "too few numbers"}},
 }

@@ -64,6 +64,28 @@ function numbers.measures(given) return {names = given.names} end
 
 function numbers.counted(d) return {field = "numbers", names = d.numbers} end
 
+local LEAST = 20 -- samples that show anything
+local NONE = 0.05 -- R2 of what is no better than the mean
+
+--- What is wrong with the readings of an evaluation, for capl doctor: numbers that are said to be what they are in the
+-- mean, or worse.
+function numbers.faults(e, value)
+  local faults, looked, rows = {}, 0, value.table(e, "by_number")
+  if not rows[1] then rows = {e} end
+  for _, row in ipairs((value.number(e, "n") or 0) >= LEAST and rows or {}) do
+    local r2, name = value.number(row, "r2"), value.text(row, "name") or "the number"
+    looked = looked + (r2 and 1 or 0)
+    if r2 and r2 <= NONE then
+      faults[#faults + 1] = {severity = "error", text = ("%s is predicted %s than by its mean: R2 %.2f"):format(name,
+        r2 < -NONE and "worse" or "no better", r2), write = r2 < -NONE
+        and "output * std + mean is the number: check mean and std of capl.model and the meter, and lr"
+        or "check lr and the columns of the numbers (capl data stat); perhaps inputs that say more"}
+    end
+  end
+  if looked == 0 then return nil, "too few numbers" end
+  return faults, ("%d numbers are predicted better than by their mean"):format(looked - #faults)
+end
+
 --- What a RegressionMeter takes, (N,D) in their units, of the outputs of several samples.
 function numbers.measured(outs)
   local rows = {}

@@ -26,4 +26,10 @@ return {
   {"of a network that gives another number are refused", meta = two, output = {{4, 2}},
     fails = "the graph gives (N,1,2), meta.json describes 2 points: (N,2,2), or (N,2,3) with the logit of being"},
   {"that are no numbers are an error", meta = two, output = {{4, 2}, {0 / 0, 6}}, wrong = "is not finite"},
+  {"that are always in the middle are a fault of a run", evaluation = {by_point = {{name = "gap", n = 90, rmse = 39,
+    spread = 40}, {name = "piece", n = 90, rmse = 2, spread = 40}}},
+    finds = {"error", "gap is predicted no better than by its mean place: RMSE 39.0 px, and its places are 40.0 px around"}},
+  {"may be far off", evaluation = {by_point = {{name = "gap", n = 90, rmse = 30, spread = 40}}}},
+  {"are not checked in few images", evaluation = {by_point = {{name = "gap", n = 9, rmse = 39, spread = 40}}},
+    finds = {"skip", "too few points"}},
 }

@@ -66,6 +66,28 @@ function points.measures(given) return {names = given.names} end
 
 function points.counted(d) return {names = d.points} end
 
+local LEAST = 20 -- images that show anything
+local NEAR = 0.95 -- of the error of the mean place
+
+--- What is wrong with the readings of an evaluation, for capl doctor: points that are said to be where they are in the
+-- mean.
+function points.faults(e, value)
+  local faults, looked = {}, 0
+  for _, row in ipairs(value.table(e, "by_point")) do
+    local n, spread, rmse = value.number(row, "n") or 0, value.number(row, "spread"), value.number(row, "rmse")
+    if n >= LEAST and spread and rmse and spread > 0 then
+      looked = looked + 1
+      if rmse >= NEAR * spread then
+        faults[#faults + 1] = {severity = "error", text = ("%s is predicted no better than by its mean place: RMSE "
+          .. "%.1f px, and its places are %.1f px around that"):format(value.text(row, "name"), rmse, spread),
+          write = "check points against images (capl preview) and lr; the output is px of the network's input"}
+      end
+    end
+  end
+  if looked == 0 then return nil, "too few points" end
+  return faults, ("%d points are predicted better than by their mean place"):format(looked - #faults)
+end
+
 --- What a LocalizationMeter takes, (N,P,2), of the outputs of several images.
 function points.measured(outs)
   local rows = {}

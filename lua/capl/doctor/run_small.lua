@@ -17,12 +17,12 @@ local function share_read(points, length)
   return n > 0 and math.exp(-length * sum / n) or nil
 end
 
--- Another loss than that of single characters, which says nothing of how likely a text is; nil when all is well or
--- unknown.
-local function other_loss(r)
+-- Another loss than the usual one of a character or class, which says nothing of how likely a text is; nil when all is
+-- well or unknown.
+local function other_loss(r, usual)
   for _, first in ipairs(value.table(r.result, "initial_loss")) do
     local name = value.text(first, "loss")
-    if name and name ~= "cross_entropy" then return name end
+    if name and name ~= usual then return name end
   end
 end
 
@@ -39,9 +39,9 @@ local function whole(r, set)
   local row, meter = r.evaluations[#r.evaluations], value.text(r.evaluation, "kind")
   for _, kind in ipairs(row and fields.kinds or {}) do
     if kind.whole and (not meter or meter == kind.meter) then
-      local metric, losses = kind.whole(set)
+      local metric, losses, loss = kind.whole(set)
       local share = value.number(row, "val_" .. metric)
-      if share and losses then return share, losses, kind end
+      if share and losses then return share, losses, kind, loss or "cross_entropy" end
     end
   end
 end
@@ -50,7 +50,8 @@ local function check(ctx)
   local r = ctx.r
   local set = value.table(r.settings, "data", "train")
   local count = value.number(set, "count")
-  local exact, length, kind = whole(r, {length = value.number(set, "length")})
+  local exact, length, kind, loss = whole(r, {length = value.number(set, "length"),
+    classes = value.number(set, "classes")})
   if not count or not exact then
     return ctx:skip("no training set and no evaluation of texts or classes are recorded")
   end
@@ -58,7 +59,8 @@ local function check(ctx)
   if value.has(generator) and generator.fixed ~= true then
     return ctx:skip("the generator never draws an image twice")
   end
-  if other_loss(r) then return ctx:skip(other_loss(r) .. " does not show how many " .. kind.answers .. " are read") end
+  local other = other_loss(r, loss)
+  if other then return ctx:skip(other .. " does not show how many " .. kind.answers .. " are read") end
   local read = share_read(r.points, length)
   if not read then return ctx:skip("the curve has no losses") end
   if count < FEW and read - exact > GAP then

@@ -24,8 +24,10 @@
 --   measures(given)  options of its meter while training, of what capl.model was given; may be missing
 --   confused       what its meter's confusion counts, one and several: {"character", "characters"}; missing: there is
 --                  none
---   whole(set)     of labels: the metric that is the share of whole samples read right, and how many losses make one of
---                  them; set: facts of the data; missing: the loss does not say it
+--   faults(e, value)   of an evaluation without confusion: list of {severity = "error" | "warn", text, write} for capl
+--                  doctor, and what was looked at; nil and why not; e: evaluation.json; value: report/value.lua
+--   whole(set)     of labels: the metric that is the share of whole samples read right, how many losses make one of
+--                  them, and the loss (cross_entropy); set: facts of the data; missing: the loss does not say it
 --   pretrains      a recipe that trains on generated data first, for advice; may be missing
 -- by labels that are texts:
 --   labels(x)      whether the labels of a loader or source are of this kind

@@ -206,14 +206,14 @@ end
 
 local function share(x, n) return n > 0 and x / n or 0 end
 
--- List of {class, name, n, ap, recall, precision} of the classes that are in truth or reading.
+-- List of {class, name, n, found, ap, recall, precision} of the classes that are in truth or reading.
 local function by_class(self)
   local out, classes = {}, {}
   for class in pairs(self.rows) do classes[#classes + 1] = class end
   table.sort(classes)
   for i, class in ipairs(classes) do
     local row = self.rows[class]
-    out[i] = {class = class, name = self:name(class), n = row.n, ap = average_precision(row),
+    out[i] = {class = class, name = self:name(class), n = row.n, found = #row.found, ap = average_precision(row),
       recall = row.n > 0 and row.right / row.n or nil, precision = #row.found > 0 and row.right / #row.found or nil}
   end
   return out
@@ -254,7 +254,7 @@ function Detection:samples()
   return self.kept:samples(function(e) return e.wrong == 0 end)
 end
 
---- result() and classes: list of {class, name, n, ap, recall, precision}
+--- result() and classes: list of {class, name, n, found, ap, recall, precision}
 function Detection:write()
   local out = self:result()
   out.classes = by_class(self)

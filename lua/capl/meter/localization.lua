@@ -104,8 +104,8 @@ local function add(self, output, batch)
   local got = places(self.decode and self.decode(output, batch) or output, N)
   local truth = meant(self, points, got:size(2))
   self.P = got:size(2)
-  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got}, batch.ids or N,
-    {P = self.P})
+  self.waiting:add({distances(self, got, truth:narrow(3, 1, 2)), truth:narrow(3, 3, 1), got,
+    truth:narrow(3, 1, 2)}, batch.ids or N, {P = self.P})
 end
 
 --- Counts a batch; nothing is read from the device until metrics are computed.
@@ -120,6 +120,18 @@ local function count(sums, d, hits)
   return sums
 end
 
+-- Where a point is, for its spread.
+local function count_place(sums, x, y)
+  sums.x, sums.y = (sums.x or 0) + x, (sums.y or 0) + y
+  sums.far = (sums.far or 0) + x * x + y * y
+end
+
+-- Root mean square distance of a point's true places from the middle of them.
+local function spread_of(sums)
+  local n = sums.n
+  return math.sqrt(math.max(0, sums.far / n - (sums.x / n) ^ 2 - (sums.y / n) ^ 2))
+end
+
 -- -> greatest distance of the image's points; nil when none can be seen
 local function count_image(self, columns, first, id)
   local most
@@ -131,6 +143,7 @@ local function count_image(self, columns, first, id)
           message = ("the model's output for sample %d is not finite"):format(id)}
       end
       self.all, self.each[p] = count(self.all, d, self.hits), count(self.each[p], d, self.hits)
+      count_place(self.each[p], columns[4][2 * (first + p) - 1], columns[4][2 * (first + p)])
       most = math.max(most or 0, d)
     end
   end
@@ -220,13 +233,14 @@ function Localization:samples()
   return self.kept:samples(function(e) return e.distance == 0 end)
 end
 
---- result() and by_point: list of {name, n, mae, rmse, hit_2, …}, of the points that could be seen
+--- result() and by_point: list of {name, n, spread, mae, rmse, hit_2, …}, of the points that could be seen; spread:
+-- root mean square distance of the true places from the middle of them
 function Localization:write()
   local out = self:result()
   out.by_point = {}
   for p = 1, self.P or 0 do
     if self.each[p] then
-      local row = {name = self:name(p), n = self.each[p].n}
+      local row = {name = self:name(p), n = self.each[p].n, spread = spread_of(self.each[p])}
       put_sums(row, "", self.each[p], self.hits)
       table.insert(out.by_point, row)
     end

@@ -161,15 +161,15 @@ end
 
 local function f1_of(both, found, n) return found + n > 0 and 2 * both / (found + n) or nil end
 
--- List of {class, name, n, ap, f1, recall, precision} of the classes that are in truth or reading.
+-- List of {class, name, n, found, ap, f1, recall, precision} of the classes that are in truth or reading.
 local function by_class(self)
   local out = {}
   for k = 1, #self.rows do
     local row = self.rows[k]
     if row.n + row.found > 0 then
-      out[#out + 1] = {class = k - 1, name = self:name(k - 1), n = row.n, ap = average_precision(row),
-        f1 = f1_of(row.both, row.found, row.n), recall = row.n > 0 and row.both / row.n or nil,
-        precision = row.found > 0 and row.both / row.found or nil}
+      out[#out + 1] = {class = k - 1, name = self:name(k - 1), n = row.n, found = row.found,
+        ap = average_precision(row), f1 = f1_of(row.both, row.found, row.n),
+        recall = row.n > 0 and row.both / row.n or nil, precision = row.found > 0 and row.both / row.found or nil}
     end
   end
   return out
@@ -243,7 +243,7 @@ local function shown(names) return names == "" and "none" or names end
 --- What stands below a sample's picture, and what should.
 function Multilabel.caption(entry) return shown(entry.read), shown(entry.truth) end
 
---- result() and classes: list of {class, name, n, ap, f1, recall, precision}
+--- result() and classes: list of {class, name, n, found, ap, f1, recall, precision}
 function Multilabel:write()
   local out = self:result()
   out.classes = by_class(self)

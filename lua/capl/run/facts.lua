@@ -40,8 +40,8 @@ function facts.data(loaders)
     local count = (loader.all_samples or loader.samples)(loader) -- of all ranks
     out[name] = {count = count < 1e8 and count or nil, batch = loader.batch,
       width = box:width(), height = box:height(), channels = box:channels(),
-      charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, hash = hash, unread = unread,
-      generator = source.generator}
+      charset = loader.charset ~= "" and loader.charset or nil, length = loader.length, classes = loader.classes,
+      hash = hash, unread = unread, generator = source.generator}
   end
   return out
 end
