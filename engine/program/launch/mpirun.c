@@ -92,7 +92,7 @@ static void add_probes(command *c, int argc, const char *const *argv, char *text
   add(c, "--mca"), add(c, "oob_tcp_keepalive_probes"), add(c, text + room);
 }
 
-#if defined __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { PRELOADS = 0 }; /* the sanitizer's own library has to come first */
 #else
 enum { PRELOADS = 1 };
