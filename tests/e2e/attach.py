@@ -170,6 +170,17 @@ def manners(folder):
     check(status == 0 and "does not answer" in out, "a run that is stopped is listed as one", out + err)
 
 
+def killed():
+    """A run that was killed with its supervisor leaves a socket, which later runs take away."""
+    child = subprocess.Popen(["sleep", "0"])
+    child.wait()  # a number that nobody has now
+    left = f"capl/{child.pid}.sock"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(left)
+    finish(start("slow.lua", "--steps=2")[0])
+    check(not os.path.exists(left), "a socket that nobody listens at is taken away")
+
+
 def limits():
     """Neither --minutes nor Ctrl-C of the run itself wait for a visitor's end."""
     run, folder = start("--minutes=0.02", "loop.lua")
@@ -189,7 +200,7 @@ def main():
     with open("loop.lua", "w", encoding="utf-8") as file:
         file.write(LOOP)
     ENV["XDG_RUNTIME_DIR"] = os.getcwd()
-    for part in (bits, rates, terminal, limits):
+    for part in (bits, rates, terminal, killed, limits):
         part()
 
 

@@ -189,6 +189,7 @@ bool attach_open(void (*interrupt)(void))
   char path[ATTACH_PATH];
   pthread_t thread;
   if (!attach_path(0, getpid(), true, path) && !attach_path(1, getpid(), true, path)) return false;
+  attach_sweep();
   server.interrupt = interrupt;
   server.arrived = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   server.changed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #include "program/attach/socket.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,6 +147,21 @@ static int connect_to(const char *path, char why[ATTACH_WHY])
   else if (errno != ENOENT) snprintf(why, ATTACH_WHY, "%s: %s", path, capl_errno_text(errno));
   close(fd);
   return -1;
+}
+
+void attach_sweep(void)
+{
+  char path[ATTACH_PATH], why[ATTACH_WHY];
+  for (int i = 0; i < ATTACH_FOLDERS; i++) {
+    DIR *folder = attach_folder(i, path, false, why) ? opendir(path) : NULL;
+    for (struct dirent *entry; folder && (entry = readdir(folder));) {
+      pid_t pid = atoi(entry->d_name);
+      if (pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH) continue;
+      int fd = attach_connect(pid, why); /* it takes the socket away if nobody listens; one may, in another container */
+      if (fd >= 0) close(fd);
+    }
+    if (folder) closedir(folder);
+  }
 }
 
 int attach_connect(pid_t pid, char why[ATTACH_WHY])

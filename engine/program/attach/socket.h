@@ -40,6 +40,8 @@ bool attach_send(int fd, char kind, const char *text, size_t length);
 bool attach_receive(int fd, attach_frame *frame);
 /* How long receiving and sending may take, each piece of it; 0: for ever. */
 void attach_patience(int fd, int receive_ms, int send_ms);
+/* Takes away what is left of the sockets of all processes that were killed. */
+void attach_sweep(void);
 /* Connects to the socket of a process of this user, with ATTACH_ANSWER_MS of patience. -> descriptor, or -1 and why. */
 int attach_connect(pid_t pid, char why[ATTACH_WHY]);
 
