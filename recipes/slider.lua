@@ -332,9 +332,7 @@ end
 -- The gap's score at its place must be above that at each decoy.
 local function decoy_loss(logits, points)
   local n, decoys = points:size(1), points:size(2) - 2
-  local list = {0}
-  for k = 1, decoys do list[k + 1] = k + 1 end
-  local places = points:index_select(2, list) -- the gap, then its decoys
+  local places = capl.cat({points:narrow(2, 1, 1), points:narrow(2, 3, decoys)}, 2) -- the gap, then its decoys
   local grid = capl.stack({places:select(3, 1) * (2 / width) - 1, places:select(3, 2) * (2 / height) - 1}, 3)
   local score = nn.grid_sample(logits:sigmoid():view(n, 1, H, W), grid:view(n, 1, decoys + 1, 2)):view(n, decoys + 1)
   local over = (score:narrow(2, 2, decoys) - score:narrow(2, 1, 1) + p.margin):relu()

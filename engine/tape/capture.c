@@ -275,7 +275,7 @@ static void set_difference(capl_watch *w, const char *name, const char *what)
 
 static capl_status differs(capl_watch *w, const noted *e, const char *what)
 {
-  set_difference(w, name_of(e), what);
+  if (!w->refused) set_difference(w, name_of(e), what); /* what was refused is the reason, whatever differs besides */
   w->same = false;
   if (!w->strict || w->steps < 2) return CAPL_OK;
   CAPL_FAIL(CAPL_ESTATE, "%s: the captured step is not the same every time: %s", name_of(e), what);

@@ -2,7 +2,8 @@
 
 A step in bf16 is captured on the stand-in for CUDA at two batch sizes. What a node moves is a constant and so much per
 image, so two sizes give the bytes of batch 1024. cuDNN's and cuBLASLt's work counts as its inputs and outputs, once.
-By hand: CAPL_BIN=build/capl tests/cuda/ledger.py build/cuda-shim prints what goes where.
+By hand: CAPL_BIN=build/capl tests/cuda/ledger.py build/cuda-shim prints what goes where. With a recipe behind it, and settings of
+the recipe, it prints the same of that recipe's step at the recipe's batch size, and the ops that run on slow own kernels.
 SPDX-License-Identifier: Apache-2.0
 """
 import glob
@@ -45,16 +46,16 @@ def short(name):
     return re.sub(r"\(\w+\)$", "", name)
 
 
-def ledger(batch, folder):
-    """[(node, bytes read, bytes written)] of the step's graph."""
+def ledger(batch, folder, recipe=RECIPE, settings=("--capture=true",)):
+    """[(node, bytes read, bytes written)] of the step's graph, and what bench says of the step."""
     at = os.path.join(folder, f"ledger{batch}")
     done = subprocess.run(
-        [CAPL, "bench", RECIPE, "--fixed", "--json", "--precision=bf16", "--capture=true", f"--batch={batch}", "--steps=1",
-         "--warmup=3"], capture_output=True, text=True, timeout=170, stdin=subprocess.DEVNULL, cwd=folder,
+        [CAPL, "bench", recipe, "--fixed", "--json", "--precision=bf16", f"--batch={batch}", "--steps=1", "--warmup=3", *settings],
+        capture_output=True, text=True, timeout=170 if recipe == RECIPE else 3600, stdin=subprocess.DEVNULL, cwd=folder,
         env={**os.environ, "CAPL_BACKEND_PATH": SHIM, "CAPL_DEVICE": "cuda", "CAPL_FAKE_DNN": "zeros",
              "CAPL_FAKE_BLAS": "zeros", "CAPL_SHIM_LEDGER": at, "OMP_NUM_THREADS": "1"})
     check(done.returncode == 0, f"a captured step of {batch} images", done.stdout + done.stderr)
-    json.loads(done.stdout)
+    bench = json.loads(done.stdout)
     lines = []
     for name in glob.glob(at + ".*"):
         with open(name, encoding="utf-8") as file:
@@ -62,25 +63,29 @@ def ledger(batch, folder):
     graphs = "\n".join(lines).split("graph\n")[1:]
     check(len(graphs) > 0, "the step was launched as a graph")
     nodes = [line.split(" ", 2) for line in graphs[-1].splitlines()]
-    return [(short(name), int(read), int(written)) for read, written, name in nodes]
+    return [(short(name), int(read), int(written)) for read, written, name in nodes], bench
 
 
-def per_image(few, more):
-    """Bytes per image of a step of BATCH."""
+def per_image(few, more, batch):
+    """Bytes per image of a step of `batch` images."""
     slope = (more - few) / (MORE - FEW)
-    return slope + (few - slope * FEW) / BATCH
+    return slope + (few - slope * FEW) / batch
 
 
-def table(few, more):
-    """{node: [count, MB read, MB written]}, each per image at BATCH."""
+def sums(nodes):
+    """{node: [count, bytes read, bytes written]}"""
     rows = {}
-    for (name, read, written), (other, more_read, more_written) in zip(few, more):
-        check(name == other, f"the same nodes in both sizes: {name}", other) if name != other else None
-        row = rows.setdefault(name, [0, 0, 0])
-        row[0] += 1
-        row[1] += per_image(read, more_read) / 1e6
-        row[2] += per_image(written, more_written) / 1e6
+    for name, read, written in nodes:
+        count, *moved = rows.get(name, (0, 0, 0))
+        rows[name] = [count + 1, moved[0] + read, moved[1] + written]
     return rows
+
+
+def table(few, more, batch=BATCH):
+    """{node: [count, MB read, MB written]}, each per image at batch size `batch`."""
+    few, more = sums(few), sums(more)
+    return {name: [more.get(name, [0])[0]] + [per_image(few.get(name, [0] * 3)[i], more.get(name, [0] * 3)[i], batch) / 1e6
+                                              for i in (1, 2)] for name in {**few, **more}}
 
 
 def own_kernels(rows):
@@ -109,22 +114,50 @@ def check_budgets(rows):
     check(not list(budget_faults(rows)), "the machine code of the step's kernels has budgets", list(budget_faults(rows)))
 
 
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        few, more = ledger(FEW, folder), ledger(MORE, folder)
-    check(len(few) == len(more), f"as many nodes in both sizes: {len(few)}, {len(more)}")
-    rows = table(few, more)
-    print(f"\n{'node':44} {'count':>5} {'read MB':>8} {'written':>8}   per image at batch {BATCH}")
+def print_rows(rows, batch):
+    print(f"\n{'node':44} {'count':>5} {'read MB':>8} {'written':>8}   per image at batch {batch}")
     for name, (count, read, written) in sorted(rows.items(), key=lambda row: -row[1][1] - row[1][2]):
         print(f"{name:44} {count:5} {read:8.3f} {written:8.3f}")
+
+
+def print_sum(rows, nodes):
+    print(f"{'all':44} {nodes:5} {sum(r[1] for r in rows.values()):8.3f} {sum(r[2] for r in rows.values()):8.3f}\n")
+
+
+def both_sizes(*what):
+    with tempfile.TemporaryDirectory() as folder:
+        (few, _), (more, bench) = ledger(FEW, folder, *what), ledger(MORE, folder, *what)
+    return few, more, bench
+
+
+def other_recipe(recipe, settings):
+    """Prints the step of any recipe; nothing is asserted but that it is captured."""
+    with open(recipe, encoding="utf-8") as file:
+        batch = int(re.search(r"^  batch = (\d+)", file.read(), re.MULTILINE)[1])
+    few, more, bench = both_sizes(os.path.abspath(recipe), settings)
+    rows = table(few, more, batch)
+    print_rows(rows, batch)
+    print_sum(rows, len(more))
+    own = [f"{op} {n['own']} of {n['total']}" for op, n in bench["own_kernels"].items() if n["own"]]
+    print("on slow own kernels:", ", ".join(own) or "none")
+
+
+def main():
+    few, more, _ = both_sizes()
+    check([node[0] for node in few] == [node[0] for node in more], f"the same nodes in both sizes: {len(few)}, {len(more)}")
+    rows = table(few, more)
+    print_rows(rows, BATCH)
     for name, (count, read, written) in own_kernels(rows).items():
         if name in step.SMALL:
             print(f"{name:44} {(read + written) * BATCH / count:.2f} MB a launch")
     check_budgets(rows)
     nodes, moved = len(few), sum(read + written for _, read, written in rows.values())
-    print(f"{'all':44} {nodes:5} {sum(r[1] for r in rows.values()):8.3f} {sum(r[2] for r in rows.values()):8.3f}\n")
+    print_sum(rows, nodes)
     check(nodes <= MOST_NODES, f"{nodes} nodes, at most {MOST_NODES}")
     check(moved <= MOST_MB, f"{moved:.2f} MB per image, at most {MOST_MB}")
 
 
-main()
+if len(sys.argv) > 2:
+    other_recipe(sys.argv[2], sys.argv[3:])
+else:
+    main()

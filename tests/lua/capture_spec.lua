@@ -324,6 +324,17 @@ describe("capl.capture", function()
     assert.matches("scale was", changing:state().eager, 1, true)
   end)
 
+  it("says what was refused, whatever differs from the first step behind it", function()
+    local kept
+    local step = capl.capture(function(x)
+      local picked = x:index_select(1, {1})
+      kept = kept or capl.ones(2):keep() -- made in the first step, used by the others
+      return picked + kept
+    end, {strict = false})
+    for _ = 1, 3 do step(capl.ones(2, 2)) end
+    assert.matches("values come from the host inside a captured step", step:state().eager, 1, true)
+  end)
+
   it("passes errors of the step on, and goes on after them", function()
     local bad
     local step = capl.capture(function(x)
