@@ -3,7 +3,7 @@
 local symbols = require "fields.symbols"
 
 local class = {name = "class", meter = "classification", metric = "accuracy", is_share = true, answers = "classes",
-  confused = {"class", "images"}}
+  is_ranked = true, confused = {"class", "images"}}
 
 class.options = {}
 

@@ -5,7 +5,7 @@ local core = ...
 local check = require "check"
 local symbols = require "fields.symbols"
 
-local text = {name = "text", meter = "text", metric = "exact", is_share = true, answers = "texts",
+local text = {name = "text", is_spelled = true, meter = "text", metric = "exact", is_share = true, answers = "texts",
   confused = {"character", "characters"},
   pretrains = "recipes/finetune.lua, which pretrains on generated captchas"}
 

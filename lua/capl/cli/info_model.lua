@@ -69,7 +69,7 @@ local function input_lines(m)
   for i, given in ipairs(m.inputs) do
     local kind = fields.kind(given.kind)
     local what = kind and kind.reads(given) or tostring(given.kind)
-    if given.kind == "image" then what = images(given) .. ", normalize " .. normalize(given) end
+    if kind and kind.is_levels then what = images(given) .. ", normalize " .. normalize(given) end
     lines[i] = {"input", given.name .. ": " .. what}
   end
   return lines

@@ -92,7 +92,7 @@ local function check_options(o)
     return false
   end
   local given = o.outputs[1].kind.name
-  if o.top and not any(function(kind) return kind.name == "class" end) then
+  if o.top and not any(function(kind) return kind.is_ranked end) then
     core.fail("--top is for models that give classes; this one gives " .. given)
   end
   if o.out and not any(function(kind) return kind.picture end) then

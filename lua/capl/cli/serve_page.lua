@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local fields = require "fields"
 local html = require "report.html"
 local style = require "report.style"
 
@@ -90,14 +91,15 @@ local numbers_form = [[<p><label for="text">JSON</label></p><textarea id="text" 
 -- What JSON calls an input, as serve.c does.
 local function name_of(input)
   if input.name ~= "" then return input.name end
-  return input.kind == "image" and "image" or "values"
+  return fields.kind(input.kind).is_levels and "image" or "values"
 end
 
 -- {"image": "…", "series": [0, 0, …]}
 local function example_of(info)
   local parts = {}
   for _, input in ipairs(info.inputs) do
-    local value = input.kind == "image" and '"base64…"' or "[" .. ("0, "):rep(input.numbers):sub(1, -3) .. "]"
+    local value = fields.kind(input.kind).is_levels and '"base64…"'
+      or "[" .. ("0, "):rep(input.numbers):sub(1, -3) .. "]"
     parts[#parts + 1] = ('"%s": %s'):format(name_of(input), value)
   end
   return "{" .. table.concat(parts, ", ") .. "}"

@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local _, observer = ...
 
+local fields = require "fields"
 local symbols = require "fields.symbols"
 
 local texts = {}
@@ -13,7 +14,9 @@ local DRAWN = 512 -- of a generator, which has no end
 -- do.
 function texts.are_read(loader)
   local output = (observer.model_options or {}).output
-  return loader ~= nil and loader.charset ~= nil and loader.charset ~= "" and (output == nil or output == "text")
+  local kind = fields.kind(output)
+  return loader ~= nil and loader.charset ~= nil and loader.charset ~= "" and (output == nil or kind and kind.is_spelled
+    or false)
 end
 
 local function of_batches(loader, most)

@@ -12,7 +12,8 @@
 --   picture(out, d)       u8 (C,H,W) that capl predict --out writes; missing: it is no picture
 --   draw(overlay, picture, out, d)   what capl predict --overlay draws; missing: nothing
 --   input(name, loader)   its keys where the loader's batches have it as a field of that name; missing: it is no input
---   is_levels      an input of pixels: a model file's golden pairs have its levels as pictures
+--   is_ranked      capl predict --top prints several of its answers; is_spelled: its labels are characters
+--   is_levels      an input of pixels, whose golden pairs are pictures
 --   onnx_input(d, x, levels, ddddocr)   what an ONNX file takes of an input: x as the network takes it, levels of
 --                  images; missing: it is no input
 --   places(y, d, ddddocr)   of an ONNX file's output: classes of a place, the blank; missing: the last dim, none
@@ -42,8 +43,7 @@
 --   files          options of capl eval that say where the truth is: list of {name, value, doc, list = true: commas
 --                  separate several}
 --   truth(d, o)    which fields files are opened with for capl eval: options of data.open; o: of these options
---   compared(meter, e, batch, output)   what was meant and read as pictures, and words, for the sheet of samples;
---                  missing: train/samples.lua shows them
+--   compared(meter, e, batch, output)   what was meant and read as pictures, and words, for the sheet of samples
 --   measured(outs, d)     what the meter takes as output of a batch, of the outputs of its samples
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
