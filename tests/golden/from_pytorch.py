@@ -1,12 +1,15 @@
-"""docs/from-pytorch.md: both sides of its tables give the same numbers. Needs PyTorch; without it, it is skipped.
+"""docs/from-pytorch.md: both sides of its tables give the same numbers, its scripts the same loss. Needs PyTorch; without it, it is skipped.
 
 SPDX-License-Identifier: Apache-2.0
 """
+import contextlib
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tempfile
 
 try:
     import torch
@@ -42,6 +45,25 @@ def theirs(python, code):
     return torch.tensor(value).double().reshape(-1).tolist()
 
 
+def scripts(text):
+    """Runs the pairs of whole scripts, which print their last loss."""
+    pairs = re.findall(r"(?s)```python\n((?:(?!```).)*)```\n\n```lua\n(.*?)```", text)
+    for python, lua in pairs:
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "script.lua"), "w", encoding="utf-8") as file:
+                file.write(lua)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(python, {"__name__": "script"})  # pylint: disable=exec-used
+            done = subprocess.run([os.path.abspath(CAPL), "script.lua"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+        theirs_, ours = (re.search(r"(?m)^loss\s+(\S+)$", out) for out in (printed.getvalue(), done.stdout))
+        if not ours or abs(float(ours.group(1)) - float(theirs_.group(1))) > 1e-4:
+            sys.exit(f"FAILED: PyTorch's script printed {printed.getvalue()}, capl's {done.stdout}{done.stderr[-500:]}")
+    if len(pairs) < 2:
+        sys.exit(f"FAILED: {len(pairs)} pairs of scripts, 2 were there")
+    print(f"ok {len(pairs)} pairs of scripts end with the same loss")
+
+
 def main():
     with open(os.path.join(ROOT, "docs/from-pytorch.md"), encoding="utf-8") as file:
         text = file.read()
@@ -65,6 +87,7 @@ def main():
     if compared < 60:
         sys.exit(f"FAILED: only {compared} of {len(pairs)} rows were compared")
     print(f"ok {compared} rows give the same numbers as PyTorch {torch.__version__}")
+    scripts(text)
 
 
 main()
