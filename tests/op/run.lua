@@ -1,5 +1,5 @@
 --- run.lua -- the cases of this folder without a test framework: for machines that have nothing but capl and LuaJIT.
--- usage: CAPL_TEST_BACKENDS="cuda" luajit run.lua      (LUA_CPATH names the module capl.so)
+-- usage: CAPL_TEST_BACKENDS="cuda" luajit run.lua [FAMILY...]      (LUA_CPATH names the module capl.so)
 -- Prints failures, then one line with the numbers; exits with 1 if anything failed.
 -- SPDX-License-Identifier: Apache-2.0
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
@@ -43,7 +43,7 @@ local list, missing = harness.backends()
 for _, why in ipairs(missing) do print(text_of(why)) end
 if #list == 0 then os.exit(1) end
 local only = os.getenv("CAPL_OP")
-for _, family in ipairs(case_files()) do
+for _, family in ipairs(#arg > 0 and arg or case_files()) do
   for index, given in ipairs(dofile(folder .. "/" .. family .. ".lua")) do
     local case = harness.prepare(given, family, index)
     if not only or only == case.op then run_case(case) end
