@@ -408,6 +408,16 @@ static void control_free(control *s)
   free(s);
 }
 
+/* With a clock that nobody sets back while it is waited for. */
+static void start_waiting_on(pthread_cond_t *cond)
+{
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(cond, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+}
+
 capl_status control_start(const control_options *o, wire *links, rank_identity *members, control **out)
 {
   control *s = calloc(1, sizeof *s);
@@ -416,7 +426,7 @@ capl_status control_start(const control_options *o, wire *links, rank_identity *
                  .members = members,
               .links = links, .wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   pthread_mutex_init(&s->lock, NULL);
-  pthread_cond_init(&s->answered, NULL);
+  start_waiting_on(&s->answered);
   size_t most = o->rank ? ((size_t)CONTROL_MESSAGE + sizeof(uint64_t)) * (size_t)o->size : CONTROL_MESSAGE;
   for (int i = 0; i < s->n_links; i++) s->links[i].most = most;
   capl_status status = s->wake < 0 || !control_allocate(s) ? CAPL_FAIL(CAPL_ENOMEM, "no memory for a control channel")
@@ -439,7 +449,7 @@ const rank_identity *control_member(const control *s, int rank)
 /* Waits under the lock until done(s) or so many seconds are over. */
 static void wait_for(control *s, bool (*done)(const control *), double seconds)
 {
-  struct timespec until = clock_after(CLOCK_REALTIME, seconds);
+  struct timespec until = clock_after(CLOCK_MONOTONIC, seconds);
   while (!done(s) && pthread_cond_timedwait(&s->answered, &s->lock, &until) != ETIMEDOUT) {}
 }
 

@@ -333,8 +333,8 @@ static bool ended(monitor *m)
   m->ending = true;
   pthread_cond_signal(&m->wake);
   pthread_mutex_unlock(&m->lock);
-  struct timespec until = clock_after(CLOCK_REALTIME, PATIENCE_S);
-  if (pthread_timedjoin_np(m->thread, NULL, &until) == 0) return true;
+  struct timespec until = clock_after(CLOCK_MONOTONIC, PATIENCE_S);
+  if (pthread_clockjoin_np(m->thread, NULL, CLOCK_MONOTONIC, &until) == 0) return true;
   pthread_detach(m->thread);
   return false;
 }

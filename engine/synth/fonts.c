@@ -88,7 +88,9 @@ static bool lies_below(const char *root, const char *name, char *path, size_t si
     if (e->fts_info == FTS_F && strcmp(e->fts_name, name) == 0)
       found = snprintf(path, size, "%s", e->fts_path) < (int)size && access(path, R_OK) == 0;
   }
+  int why = errno;
   if (tree) fts_close(tree);
+  errno = why;
   return found;
 }
 

@@ -5,12 +5,14 @@
 **                       send recv poll                       of pipes and sockets
 **                       socket                               socket, socketpair, bind, listen, accept, connect, pipe
 **                       malloc mmap thread fork              memory, pthread_create, new processes
+**                       clock                                readings of the time of day, which never fail: they jump
 **   CAPL_FAULT_BELOW  of files, only those whose path holds this text
 **   CAPL_FAULT_AT     the number of the call that fails, from 1 on; 0 = none
 **   CAPL_FAULT_ERRNO  with what: ENOSPC, EIO, EACCES, EMFILE, EINTR … as a number
 **   CAPL_FAULT_SINCE  1 = every call from that one on fails, as on a disk that stays full; 2 = every second of them
 **   CAPL_FAULT_SHORT  1 = such a call fails by transferring half of its bytes: write, read, send, recv
 **   CAPL_FAULT_SLEEP  milliseconds: such a call takes so long instead, and then does what it should
+**   CAPL_FAULT_JUMP   seconds by which the time of day is wrong when it is due
 **   CAPL_FAULT_SIZE   malloc: only requests of this many bytes or more
 **   CAPL_FAULT_COUNT  a file of 16 bytes: how many calls were counted, and how many of them failed
 **   CAPL_FAULT_SHOW   1 = prints where the call that fails comes from
@@ -41,7 +43,7 @@
 #include <unistd.h>
 
 static const char *call = "", *below = "";
-static long at, since, size_from, sleep_ms;
+static long at, since, size_from, sleep_ms, jump;
 static int error = ENOSPC;
 static bool shorten, show, leaks, ready;
 static struct { atomic_long counted, failed; } alone, *shared = &alone;
@@ -76,6 +78,7 @@ __attribute__((constructor)) static void begin(void)
   since = number("CAPL_FAULT_SINCE", 0);
   shorten = number("CAPL_FAULT_SHORT", 0);
   sleep_ms = number("CAPL_FAULT_SLEEP", 0);
+  jump = number("CAPL_FAULT_JUMP", 0);
   size_from = number("CAPL_FAULT_SIZE", 65536);
   show = number("CAPL_FAULT_SHOW", 0);
   leaks = number("CAPL_FAULT_LEAKS", 0);
@@ -338,6 +341,24 @@ SOCKET_CALL(accept4, (int fd, struct sockaddr *from, socklen_t *n, int flags), f
 SOCKET_CALL(connect, (int fd, const struct sockaddr *to, socklen_t n), fd, to, n)
 SOCKET_CALL(pipe2, (int fds[2], int flags), fds, flags)
 
+/* ---- the time of day ------------------------------------------------------------------------- */
+
+int clock_gettime(clockid_t clock, struct timespec *t)
+{
+  NEXT(clock_gettime);
+  int status = next(clock, t);
+  if (status == 0 && clock == CLOCK_REALTIME && is_call("clock") && due()) t->tv_sec += jump;
+  return status;
+}
+
+time_t time(time_t *out)
+{
+  struct timespec t = {0};
+  clock_gettime(CLOCK_REALTIME, &t);
+  if (out) *out = t.tv_sec;
+  return t.tv_sec;
+}
+
 /* ---- memory, threads, processes -------------------------------------------------------------- */
 
 extern void *__libc_malloc(size_t n);
@@ -351,41 +372,42 @@ extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 extern void *__interceptor_memalign(size_t align, size_t n) __attribute__((weak));
 #define REAL(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
 
-static bool no_memory(size_t n)
+/* oneDNN runs code that it could not place and uses what it was not given, and so does libgcc (for compiled Lua): they
+** crash. dnnl.c looks for memory before oneDNN has to; that it ends between the two is not played. */
+static bool is_spared(void *caller)
 {
-  if ((long)n < size_from || !is_call("malloc") || !fails()) return false;
+  Dl_info info;
+  if (!at || atomic_load(&shared->counted) + 1 < at) return false;
+  bool known = dladdr(caller, &info) && info.dli_fname;
+  return known && (strstr(info.dli_fname, "libdnnl") || strstr(info.dli_fname, "libgcc_s"));
+}
+#define CALLER __builtin_return_address(0)
+
+static bool no_memory(size_t n, void *caller)
+{
+  if ((long)n < size_from || !is_call("malloc") || is_spared(caller) || !fails()) return false;
   errno = ENOMEM;
   return true;
 }
 
-void *malloc(size_t n) { return no_memory(n) ? NULL : REAL(malloc)(n); }
-void *calloc(size_t n, size_t size) { return no_memory(n * size) ? NULL : REAL(calloc)(n, size); }
-void *realloc(void *p, size_t n) { return no_memory(n) ? NULL : REAL(realloc)(p, n); }
-void *memalign(size_t align, size_t n) { return no_memory(n) ? NULL : REAL(memalign)(align, n); }
-void *aligned_alloc(size_t align, size_t n) { return memalign(align, n); }
+void *malloc(size_t n) { return no_memory(n, CALLER) ? NULL : REAL(malloc)(n); }
+void *calloc(size_t n, size_t size) { return no_memory(n * size, CALLER) ? NULL : REAL(calloc)(n, size); }
+void *realloc(void *p, size_t n) { return no_memory(n, CALLER) ? NULL : REAL(realloc)(p, n); }
+void *memalign(size_t align, size_t n) { return no_memory(n, CALLER) ? NULL : REAL(memalign)(align, n); }
+void *aligned_alloc(size_t align, size_t n) { return no_memory(n, CALLER) ? NULL : REAL(memalign)(align, n); }
 
 int posix_memalign(void **out, size_t align, size_t n)
 {
-  void *p = memalign(align, n);
+  void *p = no_memory(n, CALLER) ? NULL : REAL(memalign)(align, n);
   if (!p) return ENOMEM;
   *out = p;
   return 0;
 }
 
-/* oneDNN runs the code that it could not place, which crashes. dnnl.c looks for memory before; that it ends between the
-** two is not played. */
-static bool is_from_onednn(void *caller)
-{
-  Dl_info info;
-  return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libdnnl");
-}
-
 void *mmap(void *where, size_t n, int protection, int flags, int fd, off_t from)
 {
   NEXT(mmap);
-  if (is_call("mmap") && is_from_onednn(__builtin_return_address(0)))
-    return next(where, n, protection, flags, fd, from);
-  return is_call("mmap") && fails() ? MAP_FAILED : next(where, n, protection, flags, fd, from);
+  return is_call("mmap") && !is_spared(CALLER) && fails() ? MAP_FAILED : next(where, n, protection, flags, fd, from);
 }
 
 void *mmap64(void *where, size_t n, int protection, int flags, int fd, off_t from)

@@ -355,7 +355,7 @@ local function fit(given)
   end)
   if how ~= "done" then sync.part(how == "stopped") end
   if how == "stopped" then self:stopped() end
-  if how == "error" then self.callbacks:notify("failed") end
+  if how == "error" then self.callbacks:notify("failed", err) end
   if how ~= "done" then self.callbacks:notify("close") end
   if how == "error" then error(err, 0) end
   if how == "stopped" then core.sys.stop() end

@@ -263,6 +263,7 @@ end
 
 --- Puts the state of a saved tree back; see Checkpoint:resume.
 function Checkpoint:load(saved, file)
+  self.resumed = file
   restore.load(self, saved, file)
   self.step, self.top, self.last, self.last_step = saved.step, saved.top or {}, file, saved.step
   for _, entry in ipairs(self.top) do entry.value = entry.value or entry.figure end -- "figure": in older files
@@ -503,8 +504,13 @@ function Callback:stopped()
 end
 
 -- An error: what can still be had. Between two steps, as when data went away, nothing is lost.
-function Callback:failed()
+-- One of the library's own code may come from what somebody has put into the checkpoint that the run was resumed from.
+function Callback:failed(err)
   local keeper, fit = self.keeper, self.fit
+  local unforeseen = core.is_error(err) and tostring(err.context):find("in the library", 1, true)
+  if keeper.resumed and unforeseen then
+    fit.run:print(("note: if %s was changed, this error may come from it"):format(keeper.resumed))
+  end
   if fit.step == 0 then return end
   keeper.step = fit.step
   if fit.whole and keeper.last_step ~= fit.step then pcall(keeper.save, keeper) end
