@@ -118,7 +118,9 @@ end
 local function unknown_key(key, keys, dashes, before, hint)
   local recipe = observer.recipe
   local names = {unpack(keys)}
-  if dashes ~= "" then names[#names + 1] = "ranks" end -- which capl takes out of the words before
+  for _, own in ipairs(dashes ~= "" and {"ranks", "restart"} or {}) do -- which capl takes out of the words before
+    names[#names + 1] = own
+  end
   local near = core.nearest(key, names)
   local negated = not near and dashes ~= "" and options.without_no(key)
   near = negated and core.nearest(negated, keys) and "no-" .. core.nearest(negated, keys) or near
@@ -290,6 +292,7 @@ local function help_page(run, definition, keys)
   end
   lines[#lines + 1] = "  --ranks=N                a number, or gpus; processes that train together, each with its " ..
     "part of every batch"
+  lines[#lines + 1] = "  --restart=N              a number; how often the run is started again if a rank is lost"
   for _, name in ipairs(sorted_keys(definition.presets)) do
     local parts = {}
     for _, key in ipairs(keys) do
