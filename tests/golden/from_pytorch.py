@@ -47,7 +47,7 @@ def theirs(python, code):
 
 def scripts(text):
     """Runs the pairs of whole scripts, which print their last loss."""
-    pairs = re.findall(r"(?s)```python\n((?:(?!```).)*)```\n\n```lua\n(.*?)```", text)
+    pairs = re.findall(r"(?s)```python\n((?:(?!```).)*)```\n\nIn capl, `\w+\.lua`:\n\n```lua\n(.*?)```", text)
     for python, lua in pairs:
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "script.lua"), "w", encoding="utf-8") as file:
