@@ -25,6 +25,7 @@ COMMANDS = {
     "torchrun --nproc_per_node=8 --no-python build/capl recipes/a100_ddp.lua": None,
     "sudo apt install openmpi-bin libopenmpi-dev": None,
     "scripts/build": None,
+    "build/capl recipes/a100_ddp.lua --restart=5": None, # dist/restart loses ranks
     "build/capl check recipes/a100_ddp.lua --ranks=3": ("build/capl check recipes/a100_ddp.lua --ranks=3", r"3,072 images a step"),
 }
 
