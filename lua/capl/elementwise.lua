@@ -23,8 +23,7 @@ for name, fn in pairs(rounded) do
 end
 function methods.frac(x) return x - x:trunc() end
 
---- x:remainder(y): of x / floor(x / y), with the sign of y, as Lua's %; x:fmod(y): with the sign of x. y: a tensor or a
--- number.
+--- x:remainder(y): of x / floor(x / y), with the sign of y, as Lua's %. y: a tensor or a number.
 -- eg   capl.tensor{-5}:remainder(3):item()  --> 1
 function methods.remainder(x, y)
   if not is_tensor(y) then
@@ -33,6 +32,9 @@ function methods.remainder(x, y)
   end
   return (op.remainder(x, number_in.like(x, y)))
 end
+
+--- x:fmod(y): what x / y leaves, with the sign of x. y: a tensor or a number.
+-- eg   capl.tensor{-5}:fmod(3):item()  --> -2
 function methods.fmod(x, y)
   local size = is_tensor(y) and y:abs() or math.abs(check.arg(1, "fmod", "number", y))
   return x:abs():remainder(size) * x:sign()
@@ -56,9 +58,12 @@ function methods.reciprocal(x) return 1 / x end
 function methods.rsqrt(x) return (op.pow(x, {exponent = -0.5})) end
 function methods.square(x) return x * x end
 
---- x:lerp(y, weight): x + weight * (y - x). x:logaddexp(y): log(exp(x) + exp(y)).
+--- x:lerp(y, weight): x + weight * (y - x).
 -- eg   capl.zeros(1):lerp(capl.ones(1), 0.25):item()  --> 0.25
 function methods.lerp(x, y, weight) return x + (check.arg(1, "lerp", "tensor", y) - x) * weight end
+
+--- x:logaddexp(y): log(exp(x) + exp(y)), without overflow.
+-- eg   capl.zeros(1):logaddexp(capl.zeros(1)):exp():item()  --> 2
 function methods.logaddexp(x, y)
   local most = x:maximum(y)
   return most + op.log1p((-(x - y):abs()):exp())
@@ -87,14 +92,19 @@ function methods.logical_and(x, y) return x:ne(0) * check.arg(1, "logical_and", 
 function methods.logical_or(x, y) return x:ne(0):maximum(check.arg(1, "logical_or", "tensor", y):ne(0)) end
 function methods.logical_xor(x, y) return x:ne(0):ne(check.arg(1, "logical_xor", "tensor", y):ne(0)) end
 
---- x:isclose(y[, rtol[, atol]]): |x - y| <= atol + rtol * |y|, bool; x:allclose(…): for all, as Lua's true or false;
--- x:equal(y): same sizes and elements.
--- eg   capl.ones(2):allclose(capl.ones(2) + 1e-7)  --> true
+--- x:isclose(y[, rtol[, atol]]): |x - y| <= atol + rtol * |y|, bool.
+-- eg   capl.ones(1):isclose(capl.ones(1) + 1e-7):item()  --> 1
 function methods.isclose(x, y, rtol, atol)
   check.arg(1, "isclose", "tensor", y)
   return x:eq(y):logical_or((x - y):abs():le(y:abs() * (rtol or 1e-5) + (atol or 1e-8)):logical_and(y:isfinite()))
 end
+
+--- x:allclose(y[, rtol[, atol]]): whether x:isclose(y) holds for all elements: true or false.
+-- eg   capl.ones(2):allclose(capl.ones(2) + 1e-7)  --> true
 function methods.allclose(x, ...) return x:isclose(...):all():item() == 1 end
+
+--- x:equal(y): whether sizes and elements are the same: true or false.
+-- eg   capl.ones(2):equal(capl.ones(3))  --> false
 function methods.equal(x, y)
   local a, b = x.shape, check.arg(1, "equal", "tensor", y).shape
   if #a ~= #b then return false end
@@ -167,7 +177,7 @@ function methods.reshape_as(x, y) return x:reshape(check.arg(1, "reshape_as", "t
 function methods.view_as(x, y) return x:reshape(check.arg(1, "view_as", "tensor", y).shape) end
 function methods.type_as(x, y) return x:to(check.arg(1, "type_as", "tensor", y).dtype) end
 
---- x:unflatten(dim, {sizes}): dim in parts, the opposite of flatten.
+--- x:unflatten(dim, sizes): dim in parts, the opposite of flatten.
 -- eg   capl.zeros(2, 12):unflatten(2, {3, 4}):size(3)  --> 4
 function methods.unflatten(x, dim, parts)
   dim = check.dim(1, "unflatten", dim, x.ndim)

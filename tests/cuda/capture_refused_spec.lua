@@ -40,7 +40,7 @@ describe("a driver that refuses", function()
         if note then refused = refused + 1 end
       else
         failed = failed + 1
-        assert.equal(1, status)
+        assert.is_true(status == 1 or status == 75, out) -- 75: the GPU is lost, which --restart waits for
         assert.truthy(out:find("CUDA error 801", 1, true), out)
       end
     end

@@ -41,6 +41,21 @@ data.series data.series(data.pm25{days = 30}, {target = "pm25", features = {"pm2
 data.split data.split(captchas, {@})
 module:load_state_dict model:load_state_dict(model:state_dict(), {@})
 nn.CTCLoss nn.CTCLoss{@}
+nn.AdaptiveMaxPool1d nn.AdaptiveMaxPool1d(2, {@})
+nn.CELU nn.CELU{@}
+nn.CircularPad1d nn.CircularPad1d(1, {@})
+nn.CircularPad2d nn.CircularPad2d(1, {@})
+nn.ConstantPad1d nn.ConstantPad1d(1, 0, {@})
+nn.ConstantPad2d nn.ConstantPad2d(1, 0, {@})
+nn.Dropout1d nn.Dropout1d{@}
+nn.Dropout3d nn.Dropout3d{@}
+nn.Hardshrink nn.Hardshrink{@}
+nn.ReplicationPad1d nn.ReplicationPad1d(1, {@})
+nn.ReplicationPad2d nn.ReplicationPad2d(1, {@})
+nn.Softmin nn.Softmin{@}
+nn.Softshrink nn.Softshrink{@}
+nn.ZeroPad1d nn.ZeroPad1d(1, {@})
+tensor:argsort capl.zeros(2):argsort(1, {@})
 nn.TransformerEncoder nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2), 1, {@})
 nn.init.trunc_normal nn.init.trunc_normal(layer.weight, {@})
 nn.init.trunc_normal_ nn.init.trunc_normal_(x, {@})
