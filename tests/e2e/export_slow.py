@@ -17,10 +17,10 @@ from program import ROOT, capl, check, in_empty_folder, recipe
 
 E2E = os.path.dirname(os.path.abspath(__file__))
 # Ops that training alone needs, and the shapes of others that docs/deploy.md names.
-NOT_WRITTEN = {"batch_norm", "bn_act", "bn_act_pool", "bce_with_logits", "conv_transpose2d", "cross_entropy", "ctc_loss", "dice_sums", "dropout",
+NOT_WRITTEN = {"argsort", "remainder", "batch_norm", "bn_act", "bn_act_pool", "bce_with_logits", "conv_transpose2d", "cross_entropy", "ctc_loss", "dice_sums", "dropout",
                "grad_norm", "gru", "interpolate", "lstm", "mse", "multilabel_soft_margin", "pointwise", "scaled_dot_product_attention",
                "sigmoid_focal", "smooth_l1"}
-NEVER_WRITTEN = {"bce_with_logits", "cross_entropy", "ctc_loss", "dice_sums", "dropout", "grad_norm", "mse", "multilabel_soft_margin",
+NEVER_WRITTEN = {"argsort", "remainder", "bce_with_logits", "cross_entropy", "ctc_loss", "dice_sums", "dropout", "grad_norm", "mse", "multilabel_soft_margin",
                  "sigmoid_focal", "smooth_l1"}
 RECIPES = {
     "captcha": ["captcha.lua", "--samples=512", "--val=64", "--test=64", "--files=8"],

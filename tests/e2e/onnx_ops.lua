@@ -16,6 +16,7 @@ local function upvalue(fn, name)
 end
 local core = assert(upvalue(capl.io.save, "core"))
 
+local UNDEFINED = {["cast beyond integers"] = true} -- which ONNX leaves to whoever runs it
 local NOT_CASES = {harness = true, gen = true, op_spec = true, run = true}
 
 local function families()
@@ -71,7 +72,8 @@ for _, family in ipairs(families()) do
     local case = harness.prepare(given, family, index)
     local dtypes = table.concat(case.dtypes or {"f32"}, " ")
     local in_f32 = dtypes:find("f32") or dtypes:find("whole")
-    if not case.fails and in_f32 and not case.op:match("_grad") then
+    local defined = not UNDEFINED[case.op .. " " .. (given.name or "")]
+    if not case.fails and in_f32 and defined and not case.op:match("_grad") then
       local ok, done = pcall(export, folder .. "/" .. number, case)
       if not ok then
         print("-", case.op, type(done) == "table" and done.message or tostring(done))

@@ -444,7 +444,7 @@ capl_status dn_find(const dn_spec *spec, const dn_plan **out)
 {
   dn_plan *plan = NULL;
   pthread_mutex_lock(&plans_lock);
-  __attribute__((cleanup(unlock))) pthread_mutex_t *locked = &plans_lock; /* also where oneDNN throws bad_alloc */
+  __attribute__((cleanup(unlock), unused)) pthread_mutex_t *locked = &plans_lock; /* also where oneDNN throws */
   capl_status status = find_locked(spec, &plan);
   *out = plan && plan->primitive ? plan : NULL;
   return status;
