@@ -135,7 +135,7 @@ def same_bits(whole):
     text, who = killed(random.Random(SEED))
     check(len(who) == KILLS, "all kills came before its end", f"{who}\n{text}")
     said = re.findall(r"capl: restart (\d+) of (\d+) \(the job ended with status \d+\): resuming runs/r$", text, re.M)
-    check(len(said) == KILLS and said[-1] == (str(KILLS), str(KILLS)), "each restart is told", f"{said} {who}\n{text}")
+    check(len(said) == KILLS and said[-1] == (str(KILLS), str(KILLS)), "each restart is reported", f"{said} {who}\n{text}")
     check(f"report: restarts after the loss of a rank: {KILLS} of {KILLS}" in text, "and at the end", text)
     check(os.listdir("runs") == ["r"], "it is one run", str(os.listdir("runs")))
     pieces = weights("runs/r")

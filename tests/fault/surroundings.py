@@ -48,7 +48,7 @@ def as_usual(what, usual, **more):
 def no_quota():
     shutil.rmtree("runs")
     done = run(TRAIN, call="write", below="runs/", at=60, since=1, errno=errno.EDQUOT)
-    check(done.returncode == 1 and "your share of the disk is used up (Disk quota exceeded)" in done.stderr, "a used-up quota is told",
+    check(done.returncode == 1 and "your share of the disk is used up (Disk quota exceeded)" in done.stderr, "a used-up quota is reported",
           done.stdout + done.stderr)
     left = [name for _, folders, names in os.walk("runs") for name in folders + names if ".tmp" in name]
     check(not left, "no temporary file is left", left)

@@ -42,7 +42,7 @@ struct output {
   mpirun_words words;
   bool muted;           /* those are left out */
   char *saving;         /* by rank */
-  bool folder_told;
+  bool folder_sent;
   int status, state;    /* first failure reported by a frame, -1 = none; the last output_state */
 };
 
@@ -286,9 +286,9 @@ void output_state(output *o, bool saving)
 
 void output_folder(output *o)
 {
-  if (!o || o->folder_told || o->c->output != OUTPUT_FRAMES || !o->c->run_folder) return;
+  if (!o || o->folder_sent || o->c->output != OUTPUT_FRAMES || !o->c->run_folder) return;
   if (!__atomic_load_n(o->c->run_folder, __ATOMIC_ACQUIRE)) return;
-  o->folder_told = true;
+  o->folder_sent = true;
   size_t n = strnlen(o->c->run_folder, FRAME_BYTES);
   if (n < FRAME_BYTES - FRAME_HEAD) mux_write(STDERR_FILENO, o->c->first, 'f', o->c->run_folder, n);
 }

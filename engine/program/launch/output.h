@@ -40,7 +40,7 @@ void output_tell(output *o, const char *line, size_t len);
 void output_mute(output *o);
 /* Tells the capl that started mpirun whether this rank saves. */
 void output_state(output *o, bool saving);
-/* Tells it the folder of the run, once it is known. */
+/* Sends it the folder of the run, once it is known. */
 void output_folder(output *o);
 /* Reports of ranks behind mpirun: that one saves; the status of the first that failed, -1 = none. */
 bool output_saving(const output *o);

@@ -109,7 +109,7 @@ def complaints():
 
 def refused(what, n, *parts, **variables):
     code, text = run(n, "few.lua", **variables)
-    check(code in (1, 75) and all(part in text for part in parts), what + " is told", f"status {code}, wanted {parts}\n{text}")
+    check(code in (1, 75) and all(part in text for part in parts), what + " is reported", f"status {code}, wanted {parts}\n{text}")
 
 
 def refusals():
