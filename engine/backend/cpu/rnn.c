@@ -67,21 +67,42 @@ typedef struct {
   float *out;
 } pack_job;
 
-/* Row l of column c of a block that begins at `block`, or rows 2l and 2l + 1 as a pair: 4 bytes of out. */
-static void pack_one(const pack_job *job, int64_t block, int64_t l, int64_t c, float *out)
+static float pair_of(uint16_t first, uint16_t second)
 {
-  const rnn_panels *m = &job->m;
-  const void *w = capl_tensor_data(job->w);
-  int64_t along = job->turned ? 1 : m->columns, first = block + (job->turned ? c * m->terms : c);
-  if (job->low) {
-    const uint16_t *low = (const uint16_t *)w + first + 2 * l * along;
-    uint32_t pair = low[0] | (2 * l + 1 < m->terms ? (uint32_t)low[along] << 16 : 0);
-    memcpy(out, &pair, sizeof pair);
-  } else if (job->w->dtype == CAPL_F32) *out = ((const float *)w)[first + l * along];
-  else *out = capl_bf16_to_float(((const uint16_t *)w)[first + l * along]);
+  uint32_t both = first | (uint32_t)second << 16;
+  float bits;
+  memcpy(&bits, &both, sizeof bits);
+  return bits;
 }
 
-/* Panels [begin, end) of all blocks. */
+/* A column of the product that lies in w as a row, from element `at` on; width: from one value of it in out to the next. */
+static void pack_turned(const pack_job *job, int64_t at, float *out, int64_t width)
+{
+  int64_t terms = job->m.terms;
+  const float *f = capl_tensor_data(job->w);
+  const uint16_t *low = capl_tensor_data(job->w);
+  f += at, low += at;
+  if (job->low) {
+    for (int64_t l = 0; l < terms / 2; l++) out[l * width] = pair_of(low[2 * l], low[2 * l + 1]);
+    if (terms % 2) out[terms / 2 * width] = pair_of(low[terms - 1], 0);
+  } else if (job->w->dtype == CAPL_F32) for (int64_t l = 0; l < terms; l++) out[l * width] = f[l];
+  else for (int64_t l = 0; l < terms; l++) out[l * width] = capl_bf16_to_float(low[l]);
+}
+
+/* n columns of row l, which lie in w side by side, from element `at` on; pairs: of rows 2l and 2l + 1. */
+static void pack_row(const pack_job *job, int64_t l, int64_t at, int64_t n, float *out)
+{
+  const float *f = capl_tensor_data(job->w);
+  const uint16_t *low = capl_tensor_data(job->w);
+  int64_t along = job->m.columns, from = at + (job->low ? 2 * l : l) * along;
+  if (job->low) {
+    bool both = 2 * l + 1 < job->m.terms;
+    for (int64_t k = 0; k < n; k++) out[k] = pair_of(low[from + k], both ? low[from + along + k] : 0);
+  } else if (job->w->dtype == CAPL_F32) memcpy(out, f + from, (size_t)n * sizeof *out);
+  else cpu_now->to_f32(n, low + from, out);
+}
+
+/* Panels [begin, end) of all blocks; w is read in the order it lies in. */
 static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
@@ -90,12 +111,11 @@ static void pack_part(void *arg, int64_t begin, int64_t end, int thread)
   int64_t width = 2 * cpu_now->lanes, count = rnn_packed(m) / m->panel;
   for (int64_t i = begin; i < end; i++) {
     int64_t block = i / count * m->terms * m->columns, first = i % count * width;
+    int64_t n = m->columns - first < width ? m->columns - first : width;
     float *out = job->out + i * m->panel;
-    for (int64_t l = 0; l < m->length; l++)
-      for (int64_t k = 0; k < width; k++) {
-        if (first + k < m->columns) pack_one(job, block, l, first + k, out + l * width + k);
-        else out[l * width + k] = 0;
-      }
+    if (n < width) memset(out, 0, (size_t)m->panel * sizeof *out);
+    if (job->turned) for (int64_t k = 0; k < n; k++) pack_turned(job, block + (first + k) * m->terms, out + k, width);
+    else for (int64_t l = 0; l < m->length; l++) pack_row(job, l, block + first, n, out + l * width);
   }
 }
 
