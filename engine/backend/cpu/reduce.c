@@ -75,7 +75,22 @@ static void sum_task(void *arg, int64_t begin, int64_t end, int thread)
   cpu_loop_part(&job->loop, begin * inner, end * inner, job->max ? max_run : sum_run, &part);
 }
 
-/* The output as a tensor of x's dims: size 1 where reduced, row-major without gaps. */
+/* Strides without gaps in the order of memory in which x lies, so that runs of x are runs of the sums. */
+static void strides_as(const capl_tensor *x, capl_tensor *sums)
+{
+  int64_t next = 1;
+  bool done[CAPL_MAX_NDIM] = {false};
+  for (int i = 0; i < x->ndim; i++) {
+    int inner = -1;
+    for (int d = x->ndim - 1; d >= 0; d--)
+      if (!done[d] && (inner < 0 || x->stride[d] < x->stride[inner])) inner = d;
+    done[inner] = true;
+    sums->stride[inner] = next;
+    next *= sums->size[inner];
+  }
+}
+
+/* The output as a tensor of x's dims: size 1 where reduced. */
 static capl_status sums_like(const capl_call *call, capl_tensor *sums)
 {
   const capl_tensor *x = call->in[0];
@@ -87,7 +102,7 @@ static capl_status sums_like(const capl_call *call, capl_tensor *sums)
     CAPL_TRY(normalize_dim(dims->v[i], x->ndim, &d));
     sums->size[d] = 1;
   }
-  capl_strides_row(x->ndim, sums->size, sums->stride);
+  strides_as(x, sums);
   return CAPL_OK;
 }
 
@@ -103,7 +118,7 @@ static void run_sums(sum_job *job)
     }
 }
 
-/* sums, in logical order of sums' dims, times scale into y (any memory order). */
+/* sums times scale into y; each in its own order of memory. */
 static void store(const capl_tensor *sums_shape, const double *sums, double scale, const capl_tensor *y)
 {
   capl_tensor shaped = *sums_shape;
@@ -113,16 +128,18 @@ static void store(const capl_tensor *sums_shape, const double *sums, double scal
     while (from < y->ndim && y->size[from] == 1) from++;
     if (shaped.size[d] != 1) shaped.stride[d] = y->stride[from++];
   }
-  int64_t index[CAPL_MAX_NDIM] = {0}, at = 0, n = capl_tensor_numel(&shaped);
+  int64_t index[CAPL_MAX_NDIM] = {0}, at = 0, place = 0, n = capl_tensor_numel(&shaped);
   for (int64_t i = 0; i < n; i++) {
-    float value = (float)(sums[i] * scale);
+    float value = (float)(sums[place] * scale);
     void *p = cpu_at(capl_tensor_data(y), y->dtype, at);
     if (y->dtype == CAPL_BF16) *(uint16_t *)p = capl_bf16_from_float(value);
     else *(float *)p = value;
     for (int d = shaped.ndim - 1; d >= 0; d--) {
       at += shaped.stride[d];
+      place += sums_shape->stride[d];
       if (++index[d] < shaped.size[d]) break;
       at -= shaped.stride[d] * shaped.size[d];
+      place -= sums_shape->stride[d] * shaped.size[d];
       index[d] = 0;
     }
   }

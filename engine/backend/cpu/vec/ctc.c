@@ -5,18 +5,13 @@
 
 #include "backend/cpu/vec/math.h"
 
-INLINE vf v_min(vf a, vf b)
-{
-  return v_select(a < b, a, b);
-}
-
 /* log(exp(a) + exp(b) + exp(c)). The largest counts 1, so two exponentials do; it is kept above -infinity, whose
 ** difference with itself is NaN. NaN and +infinity give NaN. */
 INLINE vf join(vf a, vf b, vf c)
 {
   vf high = v_max(a, b), low = v_min(a, b), all = a + b + c;
   vf most = v_max(v_max(high, c), v_set(-FLT_MAX)), middle = v_max(low, v_min(high, c)), least = v_min(low, c);
-  vf sum = v_exp_below(middle - most) + v_exp_below(least - most);
+  vf sum = v_exp(middle - most) + v_exp(least - most);
   vf y = v_select(most > v_set(-FLT_MAX), most + v_log(sum + 1.0f), v_set(-__builtin_inff()));
   return v_select(all != all, all, y);
 }
@@ -45,7 +40,7 @@ float VEC(ctc_shares)(int64_t n, const float *other, float *path)
   }
   vf most = v_set(v_largest(best));
   for (int64_t s = 0; s < n; s += VN) {
-    vf share = v_exp_below(v_load_f32(path + s) - most);
+    vf share = v_exp(v_load_f32(path + s) - most);
     v_store(CAPL_F32, path, s, share);
     sum += share;
   }

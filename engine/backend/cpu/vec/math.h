@@ -28,17 +28,6 @@ INLINE vf v_between(vf x, vf lo, vf hi)
   return v_select(x > hi, hi, x);
 }
 
-/* e to the power f of f up to 88, within 2 units in the last place and simpler than v_exp; below -87.3 it is 0. */
-INLINE vf v_exp_below(vf f)
-{
-  vf magic = v_set(12582912.0f); /* 1.5 * 2^23: a sum with it is rounded to a whole number, which its low bits hold */
-  vf kept = v_max(v_set(-87.3f), f), turns = kept * 1.44269504f + magic, n = turns - magic;
-  vf r = kept - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
-  vf p = v_exp_quotient(r) * r * r + r + 1.0f;
-  vf power = (vf)(((vu)turns << 23) + 0x3F800000u);
-  return v_where(~(f < v_set(-87.3f)), p * power);
-}
-
 /* Natural logarithm, within 1.5 units in the last place; subnormals too. */
 INLINE vf v_log(vf x)
 {

@@ -207,6 +207,17 @@ INLINE vf v_max(vf a, vf b)
 #endif
 }
 
+INLINE vf v_min(vf a, vf b)
+{
+#if defined(__AVX512F__)
+  return (vf)_mm512_min_ps((__m512)a, (__m512)b);
+#elif defined(__AVX2__)
+  return (vf)_mm256_min_ps((__m256)a, (__m256)b);
+#else
+  return v_select(a < b, a, b);
+#endif
+}
+
 /* max(f, 0); NaN stays NaN. */
 INLINE vf v_relu(vf f)
 {
@@ -246,20 +257,27 @@ INLINE vf v_exp_quotient(vf r)
   return p * r + 5.0000001201e-1f;
 }
 
-/* e to the power f, relative error below 3e-7; below -87 it is 0, above 88 infinity. */
+/* p * 2^n of a whole n in -126..128. turns: n + 1.5 * 2^23, whose low bits hold n. */
+INLINE vf v_scaled(vf p, vf n, vf turns)
+{
+#if defined(__AVX512F__)
+  (void)turns;
+  return (vf)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
+  (void)n;
+  return p * (vf)(((vu)turns + 126) << 23) * 2.0f; /* in two factors: 2^128 is no float */
+#endif
+}
+
+/* e to the power f, relative error below 3e-7; below -87 it is 0, from 88.73 on infinity. NaN stays: it passes v_max and
+** v_min as their second operand. */
 INLINE vf v_exp(vf f)
 {
-  vf clamped = v_select(f > v_set(88.7f), v_set(88.7f), f);
-  clamped = v_select(clamped < v_set(-87.3f), v_set(-87.3f), clamped);
-  vf turns = clamped * 1.44269504f;
-  vi whole = __builtin_convertvector(turns + v_select(turns < (vf){0}, v_set(-0.5f), v_set(0.5f)), vi);
-  vf n = __builtin_convertvector(whole, vf);
-  vf r = clamped - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
+  vf kept = v_min(v_set(88.73f), v_max(v_set(-87.3f), f)), magic = v_set(12582912.0f); /* a sum with it is rounded */
+  vf turns = kept * 1.44269504f + magic, n = turns - magic;
+  vf r = kept - n * 0.693359375f + n * 2.12194440e-4f; /* ln 2 in two parts */
   vf p = v_exp_quotient(r) * r * r + r + 1.0f;
-  vf y = p * (vf)((whole + 126) << 23) * 2.0f; /* 2^n in two factors: n may be 128 */
-  y = v_select(f > v_set(88.72f), v_set(__builtin_inff()), y);
-  y = v_where(~(f < v_set(-87.3f)), y);
-  return v_select(f != f, f, y);
+  return v_where(~(f < v_set(-87.3f)), v_scaled(p, n, turns));
 }
 
 #endif

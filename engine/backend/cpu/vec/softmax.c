@@ -35,12 +35,12 @@ INLINE float row_sum(capl_dtype real, int64_t n, const void *x, vf top, float *y
   int64_t i = 0;
   for (; i + SUMS * VN <= n; i += SUMS * VN)
     for (int k = 0; k < SUMS; k++) {
-      vf e = v_exp_below(at(real, x, i, k) - top);
+      vf e = v_exp(at(real, x, i, k) - top);
       if (y) v_store(CAPL_F32, y, i + k * VN, e);
       sum[k] += e;
     }
   for (; i < n; i += VN) {
-    vf e = v_exp_below(v_load_upto(real, x, i, n, -__builtin_inff()) - top);
+    vf e = v_exp(v_load_upto(real, x, i, n, -__builtin_inff()) - top);
     if (y) v_store_upto(CAPL_F32, y, i, n, e);
     sum[0] += e;
   }
@@ -56,7 +56,7 @@ INLINE void long_softmax(capl_dtype real, int64_t n, const void *x, void *y, boo
   vf scale = v_set(1 / total), log_total = v_set(log ? logf(total) : 0);
   for (int64_t i = 0; i < n; i += VN) {
     vf v = v_load_upto(real, kept ? y : x, i, n, 0);
-    v_store_upto(real, y, i, n, kept ? v * scale : log ? v - top - log_total : v_exp_below(v - top) * scale);
+    v_store_upto(real, y, i, n, kept ? v * scale : log ? v - top - log_total : v_exp(v - top) * scale);
   }
 }
 
@@ -74,7 +74,7 @@ INLINE void long_grad(capl_dtype real, int64_t n, const void *y, const void *dy,
   vf total = v_set(v_total(sum[0] + sum[1] + (sum[2] + sum[3])));
   for (i = 0; i < n; i += VN) {
     vf v = v_load_upto(real, y, i, n, 0), g = v_load_upto(real, dy, i, n, 0);
-    v_store_upto(real, dx, i, n, log ? g - v_exp_below(v) * total : v * (g - total));
+    v_store_upto(real, dx, i, n, log ? g - v_exp(v) * total : v * (g - total));
   }
 }
 
@@ -116,7 +116,7 @@ INLINE void lanes_softmax(int64_t n, vf *v, bool log)
 {
   vf top = lanes_top(n, v), sum = {0};
   for (int64_t k = 0; k < n; k++) {
-    vf e = v_exp_below(v[k] - top);
+    vf e = v_exp(v[k] - top);
     if (!log) v[k] = e;
     sum += e;
   }
@@ -129,7 +129,7 @@ INLINE void lanes_grad(int64_t n, const vf *y, vf *dy, bool log)
 {
   vf sum = {0};
   for (int64_t k = 0; k < n; k++) sum += log ? dy[k] : dy[k] * y[k];
-  for (int64_t k = 0; k < n; k++) dy[k] = log ? dy[k] - v_exp_below(y[k]) * sum : y[k] * (dy[k] - sum);
+  for (int64_t k = 0; k < n; k++) dy[k] = log ? dy[k] - v_exp(y[k]) * sum : y[k] * (dy[k] - sum);
 }
 
 INLINE int rows_at(const vec_rows *r, int64_t first)
@@ -191,7 +191,7 @@ void VEC(softmax_grad)(const vec_rows *r, const void *y, const void *dy, void *d
 INLINE void lanes_log_sums(int64_t n, const vf *v, int rows, double *y)
 {
   vf top = lanes_top(n, v), sum = {0};
-  for (int64_t k = 0; k < n; k++) sum += v_exp_below(v[k] - top);
+  for (int64_t k = 0; k < n; k++) sum += v_exp(v[k] - top);
   vf log_total = v_log(sum);
   for (int i = 0; i < rows; i++) y[i] = (double)top[i] + (double)log_total[i];
 }
