@@ -49,6 +49,7 @@ return {
   training("vector code", {4, 32, 9, 13}, {only = LARGE}),
   training("vector code with a rest", {3, 53, 7, 5}, {only = LARGE}),
   evaluation("vector code", {4, 48, 9, 13}, {only = LARGE}),
+  training("pixels side by side in a vector, one left", {3, 8, 9, 13}, {only = LARGE}),
 
   {name = "worked out by hand", inputs = {gen.values {4, 1, values = {1, 2, 3, 6}}, gen.values {1, values = {2}},
     gen.values {1, values = {-1}}, gen.values {1, values = {10}}, gen.values {1, values = {1}}},
@@ -63,6 +64,7 @@ return {
   gradient({5, 3}, true),
   gradient({2, 5, 3, 7}, true),
   gradient({2, 5, 3, 7}, false),
+  gradient({3, 8, 9, 13}, true),
 
   {inputs = {{1, 3}, {3}, {3}}, attrs = {training = true},
     fails = {"value", "training needs more than 1 value per channel, x (1,3) has 1"}},

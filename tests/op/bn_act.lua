@@ -17,9 +17,9 @@ local function case(name, size, is_training, more, act)
 end
 
 -- x, dy, weight, bias, mean, invstd
-local function gradient(size, is_training, act)
+local function gradient(size, is_training, act, only)
   local c = size[2]
-  return {op = "bn_act_grad", inputs = {gen.distinct {unpack(size)}, gen.float {unpack(size)}, gen.float {c, dtype = "f32"},
+  return {op = "bn_act_grad", only = only, inputs = {gen.distinct {unpack(size)}, gen.float {unpack(size)}, gen.float {c, dtype = "f32"},
     gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32"}, gen.float {c, dtype = "f32", lo = 0.5, hi = 2}},
     attrs = {training = is_training, act = act}, batch = not is_training and {1, 2}}
 end
@@ -39,6 +39,9 @@ return {
   case("3 channels, odd image", {2, 3, 5, 7}, true, nil, "silu"),
   case("7 channels", {2, 7, 3, 5}, false, nil, "silu"),
   case("vector code with a rest", {3, 53, 7, 5}, true, {only = LARGE}, "silu"),
+  case("pixels side by side in a vector, one left", {3, 8, 9, 13}, true, {only = LARGE}),
+  case("pixels side by side in a vector, one left", {5, 12, 9, 13}, false, {only = LARGE}, "silu"),
+  case("pixels side by side in a vector, four left", {4, 3, 9, 13}, false, {only = LARGE}),
 
   {name = "negative and zero become zero", inputs = {gen.values {3, 1, values = {-1, 0, 2}}, gen.values {1, values = {3}},
     gen.values {1, values = {0}}, gen.values {1, values = {0}}, gen.values {1, values = {0.75}}}, attrs = {eps = 0.25},
@@ -53,6 +56,9 @@ return {
   gradient({2, 5, 3, 7}, false),
   gradient({2, 5, 3, 7}, true, "silu"),
   gradient({2, 19, 3, 7}, false, "silu"),
+  gradient({3, 8, 9, 13}, true, nil, LARGE),
+  gradient({5, 12, 9, 13}, true, "silu", LARGE),
+  gradient({4, 3, 9, 13}, false, "silu", LARGE),
 
   {inputs = {{1, 3}, {3}, {3}}, attrs = {training = true},
     fails = {"value", "training needs more than 1 value per channel, x (1,3) has 1"}},

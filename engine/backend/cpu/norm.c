@@ -3,6 +3,8 @@
 ** Forward: one pass over x for the sums, one that reads x and writes y. The sums are taken around a
 ** pivot (the first pixel of each channel), so a large mean costs no accuracy. Backward: one pass over
 ** x and dy for the sums, one that writes dx = k_dy * dz + k_x * x + k_1.
+** Channels that do not fill whole vectors are folded: pixels lie one after the other, so some of them are one of more
+** channels.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
@@ -11,13 +13,6 @@
 #include "backend/cpu/cpu.h"
 #include "base/float16.h"
 #include "ops/attrs.h"
-
-/* x seen as rows of C values: pixels, or entries of (N,C). */
-static vec_pixels pixels_of(const capl_tensor *x, vec_norm_act act)
-{
-  int64_t channels = x->size[1];
-  return (vec_pixels){x->dtype, capl_tensor_numel(x) / channels, channels, act};
-}
 
 static vec_norm_act act_of(const capl_attr *attr)
 {
@@ -49,18 +44,11 @@ static capl_status room_get(capl_device *device, int64_t channels, norm_room *ro
   return CAPL_OK;
 }
 
-/* Sum over threads, in their order. */
-static double total(const norm_room *room, const double *sums, int64_t c)
-{
-  double sum = 0;
-  for (int t = 0; t < cpu_threads(); t++) sum += sums[t * room->channels + c];
-  return sum;
-}
-
 /* ---- jobs ---- */
 
 typedef struct {
-  vec_pixels p;
+  vec_pixels p;           /* x seen as rows of values: pixels, or entries of (N,C), some of them side by side */
+  int64_t count, channels; /* all pixels, and channels of one */
   vec_norm n;
   norm_room *room;
   const float *pivot;
@@ -72,6 +60,29 @@ typedef struct {
   const uint8_t *index_in;
   uint8_t *index_out;
 } norm_job;
+
+/* Pixels side by side that fill whole vectors; 1 where one does, or where there are few of them. */
+static int64_t fold_of(int64_t channels, int64_t count)
+{
+  int64_t fold = 1;
+  while (channels * fold % cpu_now->lanes) fold++;
+  return count < 16 * fold ? 1 : fold;
+}
+
+/* pool: windows need pixels apart. */
+static norm_job job_of(const capl_tensor *x, vec_norm_act act, bool pool)
+{
+  int64_t channels = x->size[1], count = capl_tensor_numel(x) / channels, fold = pool ? 1 : fold_of(channels, count);
+  return (norm_job){.p = {x->dtype, count / fold, channels * fold, act}, .count = count, .channels = channels,
+                    .x = capl_tensor_data(x)};
+}
+
+/* Numbers per channel, for each of the pixels that lie side by side. */
+static float *spread(const norm_job *job, float *of)
+{
+  for (int64_t c = job->channels; c < job->p.channels; c++) of[c] = of[c - job->channels];
+  return of;
+}
 
 /* Stores past the caches pay for results that no cache holds until they are read. */
 enum { STREAM_BYTES = 16 << 20 };
@@ -92,6 +103,31 @@ static const void *pixel(const norm_job *job, const void *base, int64_t row)
   return cpu_at(base, job->p.real, row * job->p.channels);
 }
 
+/* All pixels: those of the last row that is not whole as pixels of their own. */
+static void run(const norm_job *job, void (*part)(void *, int64_t, int64_t, int))
+{
+  int64_t folded = job->p.rows * job->p.channels, rest = job->count - folded / job->channels;
+  cpu_parallel(job->p.rows, row_grain(job->p.channels), part, (void *)job);
+  if (rest == 0) return;
+  norm_job last = *job;
+  last.p.rows = rest;
+  last.p.channels = job->channels;
+  last.stream = false;
+  last.x = cpu_at(job->x, job->p.real, folded);
+  last.dy = cpu_at(job->dy, job->p.real, job->dy ? folded : 0);
+  last.y = cpu_at(job->y, job->p.real, folded);
+  part(&last, 0, rest, 0);
+}
+
+/* Sum over pixels side by side and threads, in their order. */
+static double total(const norm_job *job, const double *sums, int64_t c)
+{
+  double sum = 0;
+  for (int t = 0; t < cpu_threads(); t++)
+    for (int64_t k = c; k < job->p.channels; k += job->channels) sum += sums[t * job->room->channels + k];
+  return sum;
+}
+
 /* ---- statistics ---- */
 
 static void sums_part(void *arg, int64_t begin, int64_t end, int thread)
@@ -105,9 +141,10 @@ static void sums_part(void *arg, int64_t begin, int64_t end, int thread)
 
 static void read_first_pixel(const norm_job *job, float *pivot)
 {
-  for (int64_t c = 0; c < job->p.channels; c++)
+  for (int64_t c = 0; c < job->channels; c++)
     pivot[c] = job->p.real == CAPL_BF16 ? capl_bf16_to_float(((const uint16_t *)job->x)[c])
         : ((const float *)job->x)[c];
+  spread(job, pivot);
 }
 
 static void update_running(const capl_call *call, int64_t c, double mean, double variance, int64_t count)
@@ -125,13 +162,13 @@ static void batch_statistics(const capl_call *call, norm_job *job, float *mean, 
 {
   norm_room *room = job->room;
   float *pivot = room->f[0];
-  int64_t count = job->p.rows;
+  int64_t count = job->count;
   read_first_pixel(job, pivot);
   job->pivot = pivot;
-  cpu_parallel(count, row_grain(job->p.channels), sums_part, job);
-  for (int64_t c = 0; c < job->p.channels; c++) {
-    double shift = total(room, room->sum, c) / (double)count;
-    double variance = total(room, room->square, c) / (double)count - shift * shift;
+  run(job, sums_part);
+  for (int64_t c = 0; c < job->channels; c++) {
+    double shift = total(job, room->sum, c) / (double)count;
+    double variance = total(job, room->square, c) / (double)count - shift * shift;
     if (variance < 0) variance = 0;
     mean[c] = (float)(pivot[c] + shift);
     invstd[c] = (float)(1 / sqrt(variance + call->attr[NORM_EPS].f));
@@ -153,12 +190,12 @@ static void running_statistics(const capl_call *call, int64_t channels, float *m
 static void set_affine(norm_job *job, const float *weight, const float *bias, const float *mean, const float *invstd)
 {
   float *scale = job->room->f[1], *shift = job->room->f[2];
-  for (int64_t c = 0; c < job->p.channels; c++) {
+  for (int64_t c = 0; c < job->channels; c++) {
     scale[c] = weight[c] * invstd[c];
     shift[c] = (float)(bias[c] - (double)mean[c] * scale[c]);
   }
-  job->n.scale = scale;
-  job->n.shift = shift;
+  job->n.scale = spread(job, scale);
+  job->n.shift = spread(job, shift);
 }
 
 /* ---- forward ---- */
@@ -212,20 +249,21 @@ static void forward(const capl_call *call, norm_job *job)
 {
   float *mean = capl_tensor_data(call->out[NORM_MEAN]), *invstd = capl_tensor_data(call->out[NORM_INVSTD]);
   if (call->attr[NORM_TRAINING].i) batch_statistics(call, job, mean, invstd);
-  else running_statistics(call, job->p.channels, mean, invstd);
+  else running_statistics(call, job->channels, mean, invstd);
   set_affine(job, capl_tensor_data(call->in[NORM_WEIGHT]), capl_tensor_data(call->in[NORM_BIAS]), mean, invstd);
   if (job->index_out)
     cpu_parallel(job->image.N * (job->image.H / 2), CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, pool_part,
                  job);
-  else cpu_parallel(job->p.rows, row_grain(job->p.channels), apply_part, job);
+  else run(job, apply_part);
 }
 
 static capl_status normalize(const capl_call *call, vec_norm_act act, bool pool)
 {
   const capl_tensor *x = call->in[NORM_X];
   norm_room room;
-  norm_job job = {.p = pixels_of(x, act), .room = &room, .x = capl_tensor_data(x),
-                  .y = capl_tensor_data(call->out[NORM_Y])};
+  norm_job job = job_of(x, act, pool);
+  job.room = &room;
+  job.y = capl_tensor_data(call->out[NORM_Y]);
   job.stream = streams(&job.p, job.y);
   if (pool) {
     job.image = cpu_image_of(x);
@@ -330,9 +368,9 @@ static void set_factors(norm_job *job, bool training, const float *mean, const f
                         float *dbias)
 {
   float *k_x = job->room->f[3], *k_1 = job->room->f[4];
-  double count = training ? (double)job->p.rows : INFINITY;
-  for (int64_t c = 0; c < job->p.channels; c++) {
-    double dz = total(job->room, job->room->sum, c), dzx = total(job->room, job->room->square, c) * invstd[c];
+  double count = training ? (double)job->count : INFINITY;
+  for (int64_t c = 0; c < job->channels; c++) {
+    double dz = total(job, job->room->sum, c), dzx = total(job, job->room->square, c) * invstd[c];
     dweight[c] = (float)dzx;
     dbias[c] = (float)dz;
     double slope = -(double)job->n.scale[c] * invstd[c] * (dzx / count);
@@ -340,17 +378,18 @@ static void set_factors(norm_job *job, bool training, const float *mean, const f
     k_1[c] = (float)(-(double)job->n.scale[c] * (dz / count) - slope * mean[c]);
   }
   job->n.k_dy = job->n.scale;
-  job->n.k_x = k_x;
-  job->n.k_1 = k_1;
+  job->n.k_x = spread(job, k_x);
+  job->n.k_1 = spread(job, k_1);
 }
 
 static void backward(const capl_call *call, norm_job *job, const float *mean, const float *invstd)
 {
-  int64_t pooled_rows = job->image.N * (job->image.H / 2), grain = row_grain(job->p.channels);
+  int64_t pooled_rows = job->image.N * (job->image.H / 2);
   int64_t pooled_grain = CPU_GRAIN / (2 * job->image.W * job->p.channels + 1) + 1;
-  job->n.center = mean;
+  job->n.center = memcpy(job->room->f[5], mean, (size_t)job->channels * sizeof *mean);
+  spread(job, job->room->f[5]);
   if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_sums_part, job);
-  else cpu_parallel(job->p.rows, grain, grad_sums_part, job);
+  else run(job, grad_sums_part);
   set_factors(job, call->attr[NORM_GRAD_TRAINING].i, mean, invstd, capl_tensor_data(call->out[1]),
               capl_tensor_data(call->out[2]));
   if (job->p.act == VEC_THEN_SILU && job->p.real == CAPL_F32) { /* the sums have left dz where dx goes */
@@ -358,7 +397,7 @@ static void backward(const capl_call *call, norm_job *job, const float *mean, co
     job->p.act = VEC_NO_ACT;
   }
   if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_part, job);
-  else cpu_parallel(job->p.rows, grain, grad_apply_part, job);
+  else run(job, grad_apply_part);
 }
 
 /* In the fused ops bias stands before mean: in batch_norm_grad there is none. */
@@ -369,8 +408,11 @@ static capl_status differentiate(const capl_call *call, vec_norm_act act, const 
   const float *weight = capl_tensor_data(call->in[2]), *bias = fused ? capl_tensor_data(call->in[3]) : weight;
   const float *mean = capl_tensor_data(call->in[fused ? 4 : 3]), *invstd = capl_tensor_data(call->in[fused ? 5 : 4]);
   norm_room room;
-  norm_job job = {.p = pixels_of(x, act), .room = &room, .x = capl_tensor_data(x),
-                  .dy = capl_tensor_data(call->in[1]), .y = capl_tensor_data(call->out[0]), .index_in = index};
+  norm_job job = job_of(x, act, index != NULL);
+  job.room = &room;
+  job.dy = capl_tensor_data(call->in[1]);
+  job.y = capl_tensor_data(call->out[0]);
+  job.index_in = index;
   job.stream = streams(&job.p, job.y);
   if (index) job.image = cpu_image_of(x);
   CAPL_TRY(room_get(call->device, job.p.channels, &room));

@@ -75,7 +75,7 @@ static float pair_of(uint16_t first, uint16_t second)
   return bits;
 }
 
-/* A column of the product that lies in w as a row, from element `at` on; width: from one value of it in out to the next. */
+/* A column of the product that lies in w as a row, from element `at` on; its values are `width` apart in out. */
 static void pack_turned(const pack_job *job, int64_t at, float *out, int64_t width)
 {
   int64_t terms = job->m.terms;

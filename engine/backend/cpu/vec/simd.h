@@ -269,8 +269,8 @@ INLINE vf v_scaled(vf p, vf n, vf turns)
 #endif
 }
 
-/* e to the power f, relative error below 3e-7; below -87 it is 0, from 88.73 on infinity. NaN stays: it passes v_max and
-** v_min as their second operand. */
+/* e to the power f, relative error below 3e-7; below -87 it is 0, from 88.73 on infinity. NaN stays: it passes v_max
+** and v_min as their second operand. */
 INLINE vf v_exp(vf f)
 {
   vf kept = v_min(v_set(88.73f), v_max(v_set(-87.3f), f)), magic = v_set(12582912.0f); /* a sum with it is rounded */
