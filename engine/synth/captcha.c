@@ -83,8 +83,10 @@ static capl_status set_picks(capl_captcha *gen, const char *often, int times)
 
 static capl_status set_length(capl_captcha *gen, const capl_captcha_options *options)
 {
-  gen->length_lo = or_default(options->length, gen->preset->options.length);
-  gen->length = or_default(options->length_max, gen->length_lo);
+  const capl_captcha_options *usual = &gen->preset->options;
+  gen->length_lo = or_default(options->length, usual->length);
+  int longest = options->length ? 0 : usual->length_max;
+  gen->length = or_default(options->length_max, or_default(longest, gen->length_lo));
   if (gen->length_lo < 1 || gen->length_lo > CAPL_LABEL_MAX) {
     return CAPL_FAIL(CAPL_EVALUE, "captcha length is %d; it must be 1..%d", gen->length_lo, CAPL_LABEL_MAX);
   }
@@ -96,7 +98,10 @@ static capl_status set_length(capl_captcha *gen, const capl_captcha_options *opt
 static capl_status set_options(capl_captcha *gen, const capl_captcha_options *options)
 {
   CAPL_TRY(set_length(gen, options));
-  gen->width = options->grows ? captcha_width_of(gen->preset, options, gen->length)
+  if (options->pitch < 0)
+    return CAPL_FAIL(CAPL_EVALUE, "captcha pitch is %d px; it is a positive number", options->pitch);
+  bool by_length = options->grows || options->pitch || (gen->preset->options.pitch && !options->width);
+  gen->width = by_length ? captcha_width_of(gen->preset, options, gen->length)
       : or_default(options->width, gen->preset->options.width);
   gen->height = or_default(options->height, gen->preset->options.height);
   if (gen->width < CAPTCHA_PX_MIN || gen->width > CAPTCHA_PX_MAX || gen->height < CAPTCHA_PX_MIN

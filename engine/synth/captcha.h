@@ -133,7 +133,8 @@ bool captcha_option_given(const capl_captcha_options *options, const capl_style_
 /* The preset's options with those given in their place. */
 capl_status captcha_options_resolve(const captcha_preset *preset, const capl_captcha_options *options,
                                     capl_captcha_options *resolved);
-extern const char *const captcha_grids[], *const captcha_backdrops[], *const captcha_ink_pers[];
+extern const char *const captcha_grids[], *const captcha_backdrops[], *const captcha_ink_pers[],
+    *const captcha_line_places[];
 /* Place of a word in its list. */
 int captcha_word_index(const char *const *words, const char *word);
 
@@ -159,8 +160,8 @@ capl_status captcha_scratch_new(const capl_captcha *gen, captcha_scratch **scrat
 capl_status captcha_scratch_fit(const capl_captcha *gen, const captcha_plan *plan, captcha_scratch **scratch);
 void captcha_scratch_free(captcha_scratch *scratch); /* NULL is fine */
 
-/* captcha_variable_width.c: with the option grows, px of texts of so many characters; makes the members, after all
-** else of gen. */
+/* captcha_variable_width.c: with the option grows or a pitch, px of texts of so many characters; makes the members,
+** after all else of gen. */
 int captcha_width_of(const captcha_preset *preset, const capl_captcha_options *options, int length);
 capl_status captcha_members_new(capl_captcha *gen, const char *preset, const capl_captcha_options *options);
 /* As capl_captcha_new, whose letters take at most so many bytes. */

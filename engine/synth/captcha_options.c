@@ -10,6 +10,7 @@
 const char *const captcha_grids[] = {"default", "rect", "circle", "ellipse", "ec", "box", "blank", "any", NULL};
 const char *const captcha_backdrops[] = {"plain", "gradient", NULL};
 const char *const captcha_ink_pers[] = {"image", "letter", NULL};
+const char *const captcha_line_places[] = {"over", "under", "any", NULL};
 
 #define AT(field) offsetof(capl_captcha_options, field)
 
@@ -28,6 +29,8 @@ static const capl_style_option style_options[] = {
   {"dot_size", CAPL_STYLE_RANGE, AT(dot_size), 0.5f, 40, NULL, "px of a dot's diameter"},
   {"grain", CAPL_STYLE_RANGE, AT(grain), 0, 100, NULL, "standard deviation of the background's noise, in levels"},
   {"smooth", CAPL_STYLE_COUNT, AT(smooth), 0, 4, NULL, "times the finished image is smoothed"},
+  {"contrast", CAPL_STYLE_RANGE, AT(contrast), 0, 255, NULL,
+   "levels between a letter and the background, in the channel that differs most; 0: as ink says"},
   {"background", CAPL_STYLE_COLOUR, AT(background), 0, 0, NULL, "colour of the background"},
   {"ink", CAPL_STYLE_COLOUR, AT(ink), 0, 0, NULL, "colour of the letters"},
   {"line_ink", CAPL_STYLE_COLOUR, AT(line_ink), 0, 0, NULL, "colour of lines, arcs, curves and dots"},
@@ -37,6 +40,8 @@ static const capl_style_option style_options[] = {
    "plain, or gradient: one background colour running into another"},
   {"ink_per", CAPL_STYLE_WORD, AT(ink_per), 0, 0, captcha_ink_pers,
    "image: all its letters have one colour; letter: each its own"},
+  {"line_place", CAPL_STYLE_WORD, AT(line_place), 0, 0, captcha_line_places,
+   "lines, arcs and curves are over the letters, under them, or any: some over, some under"},
 };
 enum { N_OPTIONS = sizeof style_options / sizeof style_options[0] };
 

@@ -19,22 +19,23 @@
 
 int captcha_width_of(const captcha_preset *preset, const capl_captcha_options *options, int length)
 {
-  int usual = options->width ? options->width : preset->options.width;
-  return (int)floor((double)usual * length / preset->options.length + 0.5);
+  int usual = options->width ? options->width : preset->options.width, own = preset->options.length;
+  int pitch = options->pitch ? options->pitch : preset->options.pitch;
+  return pitch ? usual + (length - own) * pitch : (int)floor((double)usual * length / own + 0.5);
 }
 
 capl_status captcha_members_new(capl_captcha *gen, const char *preset, const capl_captcha_options *options)
 {
   capl_captcha_options of_one = *options;
   of_one.grows = false;
-  of_one.length_max = 0;
+  of_one.length_max = of_one.pitch = 0;
   size_t letters_most = gen->letters_most / (size_t)(gen->length - gen->length_lo + 1);
   for (int length = gen->length_lo; length <= gen->length; length++) {
     of_one.length = length;
     of_one.width = captcha_width_of(gen->preset, options, length);
     capl_status status = captcha_new_within(preset, &of_one, letters_most, &gen->member[gen->n_members]);
     if (status != CAPL_OK) {
-      capl_error_context("texts of %d characters are %d px wide", length, of_one.width);
+      if (gen->length > gen->length_lo) capl_error_context("texts of %d characters are %d px wide", length, of_one.width);
       return status;
     }
     gen->n_members++;

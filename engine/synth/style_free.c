@@ -2,8 +2,10 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include <math.h>
+#include <stdlib.h>
 
 #include "synth/captcha.h"
+#include "synth/portable_math.h"
 #include "synth/random.h"
 
 static capl_status open_free(capl_captcha *gen, captcha_renderer *renderer, int first_font, int n_fonts)
@@ -55,6 +57,7 @@ typedef struct {
   float size;   /* px per em */
   float gap;    /* px to the next letter */
   captcha_pose pose;
+  captcha_colour ink;
 } placed;
 
 /* The corners are pushed apart; the letter as a whole stays where it is. */
@@ -113,19 +116,66 @@ static void lay_out(captcha_image *image, const captcha_sheet *sheet, placed *le
   }
 }
 
-static void paint_text(captcha_image *image, const captcha_sheet *sheet)
+/* Mean of the pixels around a spot, which may be outside the sheet. */
+static captcha_colour ground_at(const captcha_sheet *sheet, captcha_spot spot)
+{
+  enum { REACH = 4 };
+  int x = (int)portable_clamp(spot.x, 0, (float)sheet->width - 1), sum[3] = {0}, n = 0;
+  int y = (int)portable_clamp(spot.y, 0, (float)sheet->height - 1);
+  for (int v = y - REACH; v <= y + REACH; v++) {
+    for (int u = x - REACH; u <= x + REACH; u++) {
+      if (u < 0 || v < 0 || u >= sheet->width || v >= sheet->height) continue;
+      for (int c = 0; c < 3; c++) sum[c] += sheet->rgb[(v * sheet->width + u) * 3 + c];
+      n++;
+    }
+  }
+  captcha_colour mean;
+  for (int c = 0; c < 3; c++) mean.rgb[c] = (uint8_t)((sum[c] + n / 2) / n);
+  return mean;
+}
+
+/* The ink brought to so many levels from the ground, on its own side of it unless only the other one has room. */
+static captcha_colour with_contrast(captcha_colour ink, captcha_colour ground, float levels)
+{
+  int apart[3], most = 0;
+  for (int c = 0; c < 3; c++) {
+    apart[c] = ink.rgb[c] - ground.rgb[c];
+    if (abs(apart[c]) > abs(apart[most])) most = c;
+  }
+  if (apart[most] == 0) apart[most] = 1;
+  float room = apart[most] > 0 ? 255.0f - ground.rgb[most] : ground.rgb[most];
+  float factor = (levels > room && room < 127.5f ? -levels : levels) / (float)abs(apart[most]);
+  for (int c = 0; c < 3; c++)
+    ink.rgb[c] = (uint8_t)portable_clamp((float)ground.rgb[c] + (float)apart[c] * factor + 0.5f, 0, 255);
+  return ink;
+}
+
+static captcha_colour roll_ink(captcha_image *image, float *levels)
 {
   const capl_captcha_options *o = &image->gen->options;
-  bool by_letter = captcha_word_index(captcha_ink_pers, o->ink_per) == 1;
-  placed letter[CAPL_LABEL_MAX];
+  *levels = o->contrast.hi > 0 ? roll(image, o->contrast) : 0;
+  return captcha_roll_colour(&image->rng, &o->ink);
+}
+
+static void colour_text(captcha_image *image, const captcha_sheet *sheet, placed *letter, int n)
+{
+  bool by_letter = captcha_word_index(captcha_ink_pers, image->gen->options.ink_per) == 1;
+  float levels;
+  captcha_colour ink = roll_ink(image, &levels);
+  for (int i = 0; i < n; i++) {
+    letter[i].ink = levels > 0 ? with_contrast(ink, ground_at(sheet, letter[i].pose.centre), levels) : ink;
+    if (by_letter) ink = roll_ink(image, &levels);
+  }
+}
+
+/* All but the painting: lines may come in between. Returns the number of letters. */
+static int roll_text(captcha_image *image, const captcha_sheet *sheet, placed *letter)
+{
   int n = captcha_roll_length(image);
   for (int i = 0; i < n; i++) letter[i] = roll_letter(image, i);
   lay_out(image, sheet, letter, n);
-  captcha_colour ink = captcha_roll_colour(&image->rng, &o->ink);
-  for (int i = 0; i < n; i++) {
-    captcha_sheet_posed(sheet, letter[i].letter, &letter[i].pose, ink);
-    if (by_letter) ink = captcha_roll_colour(&image->rng, &o->ink);
-  }
+  colour_text(image, sheet, letter, n);
+  return n;
 }
 
 /* ---- lines, arcs, curves, dots --------------------------------------------------------------- */
@@ -178,11 +228,11 @@ static void paint_dot(captcha_image *image, const captcha_sheet *sheet, captcha_
   captcha_sheet_stroke(sheet, at, at, size, size, true, ink);
 }
 
-static void paint_many(captcha_image *image, const captcha_sheet *sheet, capl_captcha_range count, bool by_thing,
+static void paint_many(captcha_image *image, const captcha_sheet *sheet, int n,
                        void (*paint)(captcha_image *, const captcha_sheet *, captcha_colour))
 {
   const capl_captcha_options *o = &image->gen->options;
-  int n = roll_count(image, count);
+  bool by_thing = captcha_word_index(captcha_ink_pers, o->ink_per) == 1;
   captcha_colour ink = captcha_roll_colour(&image->rng, &o->line_ink);
   for (int i = 0; i < n; i++) {
     paint(image, sheet, ink);
@@ -190,16 +240,36 @@ static void paint_many(captcha_image *image, const captcha_sheet *sheet, capl_ca
   }
 }
 
+enum { KINDS = 3 }; /* lines, arcs, curves */
+static void (*const paint_kind[KINDS])(captcha_image *, const captcha_sheet *, captcha_colour) = {
+  paint_line, paint_arc, paint_curve};
+
+/* over: how many of each kind are left to come over the text. */
+static void paint_under_text(captcha_image *image, const captcha_sheet *sheet, const capl_captcha_range *count,
+                             int *over)
+{
+  int place = captcha_word_index(captcha_line_places, image->gen->options.line_place);
+  for (int k = 0; k < KINDS; k++) {
+    int n = roll_count(image, count[k]), under = place == 1 ? n : random_between(&image->rng, 0, n);
+    paint_many(image, sheet, under, paint_kind[k]);
+    over[k] = n - under;
+  }
+}
+
 static void paint_free(captcha_image *image, const captcha_sheet *sheet)
 {
   const capl_captcha_options *o = &image->gen->options;
-  bool by_thing = captcha_word_index(captcha_ink_pers, o->ink_per) == 1;
+  const capl_captcha_range count[KINDS] = {o->lines, o->arcs, o->curves};
+  bool all_over = captcha_word_index(captcha_line_places, o->line_place) == 0;
+  placed letter[CAPL_LABEL_MAX];
+  int over[KINDS];
   paint_ground(image, sheet);
-  paint_text(image, sheet);
-  paint_many(image, sheet, o->lines, by_thing, paint_line);
-  paint_many(image, sheet, o->arcs, by_thing, paint_arc);
-  paint_many(image, sheet, o->curves, by_thing, paint_curve);
-  paint_many(image, sheet, o->dots, by_thing, paint_dot);
+  int n = roll_text(image, sheet, letter);
+  if (!all_over) paint_under_text(image, sheet, count, over);
+  for (int i = 0; i < n; i++) captcha_sheet_posed(sheet, letter[i].letter, &letter[i].pose, letter[i].ink);
+  for (int k = 0; k < KINDS; k++)
+    paint_many(image, sheet, all_over ? roll_count(image, count[k]) : over[k], paint_kind[k]);
+  paint_many(image, sheet, roll_count(image, o->dots), paint_dot);
   int passes = random_between(&image->rng, (int)o->smooth.lo, (int)o->smooth.hi);
   for (int i = 0; i < passes; i++) captcha_sheet_smooth(sheet, image->room->rows);
 }

@@ -42,8 +42,10 @@ typedef struct {
   int length;          /* characters per image, 1..CAPL_LABEL_MAX; 0 = the preset's */
   int length_max;      /* each image has length..length_max of them, uniformly; 0 = length */
   int width, height;   /* px; 0 = the preset's */
-  bool grows;          /* longer texts have wider images: width is that of texts of the preset's own length, others'
-                       ** is in proportion to their characters */
+  bool grows;          /* longer texts have wider images: width is that of texts of the preset's own (shortest)
+                       ** length, others' is in proportion to their characters, or by pitch */
+  int pitch;           /* px by which each further character widens the image, 1 or more; 0 = as the preset has it.
+                       ** Where it is given, or the preset's and no width, images of one width have the longest's */
   const char *fonts[CAPL_FONTS_MAX]; /* until NULL: paths of TrueType files, or bare names of installed ones. Each
                                      ** letter is
                                      ** of one of them. None = the preset's own, of which Noto Mono may be replaced
@@ -51,9 +53,10 @@ typedef struct {
   const char *often;   /* characters of the charset that come more often than the others; NULL = none */
   int times;           /* how many times as often, 1..CAPL_OFTEN_MAX; 0 = 1 */
   /* What only some presets have: see capl_style_option_at. */
-  capl_captcha_range size, rotate, warp, spacing, rise, lines, arcs, curves, line_width, dots, dot_size, grain, smooth;
+  capl_captcha_range size, rotate, warp, spacing, rise, lines, arcs, curves, line_width, dots, dot_size, grain, smooth,
+      contrast;
   capl_captcha_colours background, ink, line_ink;
-  const char *style, *backdrop, *ink_per; /* NULL = as the preset has it */
+  const char *style, *backdrop, *ink_per, *line_place; /* NULL = as the preset has it */
 } capl_captcha_options;
 
 typedef enum {

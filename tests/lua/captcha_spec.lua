@@ -28,7 +28,7 @@ end
 describe("data.captcha", function()
   it("serves every preset in its own size, and in another", function()
     local sizes = {["gd-security"] = {110, 360, 6}, ["gradient-curve"] = {50, 200, 5}, ["zh-word"] = {64, 240, 4},
-      icons = {48, 48, 1}}
+      icons = {48, 48, 1}, varied = {64, 780, 20}}
     for _, preset in ipairs(drawable()) do
       local height, width, length = unpack(sizes[preset] or {60, 160, 4})
       local batch = first_batch{preset = preset, count = 16}

@@ -27,7 +27,7 @@ static void an_unknown_preset_lists_the_known_ones(void **state)
   capl_captcha *gen;
   assert_fails(capl_captcha_new("lepture2", NULL, &gen), CAPL_EVALUE,
                "no captcha preset \"lepture2\"; there are: lepture, lepture-0.7.1, gd-security, seed-custom, mixed, "
-               "gradient-curve, free, icons, zh-word");
+               "gradient-curve, free, varied, icons, zh-word");
 }
 
 static void a_missing_font_names_its_path_and_the_package(void **state)

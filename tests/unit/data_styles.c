@@ -43,6 +43,7 @@ static void the_presets_come_in_this_order_with_these_usual_values(void **state)
     {"mixed", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
     {"gradient-curve", "2345678bcdefgmnpwxy", 5, 200, 50},
     {"free", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 4, 160, 60},
+    {"varied", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", 20, 780, 64}, /* of the longest text */
     {"icons", NULL, 1, 48, 48}, /* 100 symbols */
     {"zh-word", NULL, 4, 240, 64}, /* 500 characters: below */
   };
@@ -358,9 +359,10 @@ static void an_option_that_a_preset_does_not_have_names_those_that_do(void **sta
   (void)state;
   capl_captcha *gen;
   assert_fails(capl_captcha_new("lepture", &(capl_captcha_options){.rotate = {true, 0, 5}}, &gen), CAPL_EVALUE,
-               "captcha preset \"lepture\" has no option rotate; it is an option of: free, icons");
+               "captcha preset \"lepture\" has no option rotate; it is an option of: free, varied, icons");
   assert_fails(capl_captcha_new("gradient-curve", &(capl_captcha_options){.dots = {true, 0, 5}}, &gen), CAPL_EVALUE,
-               "captcha preset \"gradient-curve\" has no option dots; it is an option of: gd-security, free, icons");
+               "captcha preset \"gradient-curve\" has no option dots; it is an option of: gd-security, free, varied, "
+               "icons");
   assert_fails(capl_captcha_new("free", &(capl_captcha_options){.style = "rect"}, &gen), CAPL_EVALUE,
                "captcha preset \"free\" has no option style; it is an option of: gd-security");
 }
@@ -431,7 +433,8 @@ static void every_option_of_a_style_changes_its_images(void **state)
       char *field = (char *)&changed + option->offset;
       if (option->kind == CAPL_STYLE_WORD) {
         bool icons = strcmp(capl_captcha_preset_name(p), "icons") == 0 && strcmp(option->name, "backdrop") == 0;
-        *(const char **)field = option->words[icons ? 0 : 1]; /* not the usual one */
+        bool varied = strcmp(capl_captcha_preset_name(p), "varied") == 0 && strcmp(option->name, "ink_per") == 0;
+        *(const char **)field = option->words[icons || varied ? 0 : 1]; /* not the usual one */
       } else if (option->kind == CAPL_STYLE_COLOUR) {
         *(capl_captcha_colours *)field = (capl_captcha_colours){true, {9, 90, 190}, {9, 90, 190}};
       } else {
@@ -453,6 +456,85 @@ static void every_option_of_a_style_changes_its_images(void **state)
     }
     if (!used) fail_msg("no preset has %s", option->name);
   }
+}
+
+/* The largest difference of a letter's pixels from the background, over the channels. */
+static int seen_contrast(const capl_captcha *gen, uint64_t index)
+{
+  int32_t label;
+  int most = 0;
+  assert_ok(capl_captcha_draw(gen, 7, index, 3, image, &label));
+  for (size_t i = 0; i < area(gen) * 3; i++) {
+    int apart = abs(image[i] - image[i % 3]);
+    if (apart > most) most = apart;
+  }
+  return most;
+}
+
+static void contrast_is_how_far_a_letter_is_from_its_background(void **state)
+{
+  (void)state;
+  capl_captcha_options options = {.charset = "M", .length = 1, .lines = {true, 0, 0}, .arcs = {true, 0, 0},
+    .curves = {true, 0, 0}, .dots = {true, 0, 0}, .contrast = {true, 9, 9}, .ink = {true, {0, 0, 0}, {255, 255, 255}}};
+  capl_captcha *pale = make("free", &options);
+  options.contrast = (capl_captcha_range){true, 140, 140};
+  capl_captcha *strong = make("free", &options);
+  for (uint64_t index = 0; index < 40; index++) {
+    assert_in_range(seen_contrast(pale, index), 8, 10);
+    assert_in_range(seen_contrast(strong, index), 139, 141); /* also where the ink is lighter: the other way has room */
+  }
+  capl_captcha_unref(pale);
+  capl_captcha_unref(strong);
+}
+
+/* Black letters and white lines on gray: lines that are over the letters leave less of them. */
+static double black_left(const char *line_place)
+{
+  capl_captcha *gen = make("free", &(capl_captcha_options){
+    .charset = "M", .length = 4, .lines = {true, 8, 8}, .arcs = {true, 0, 0}, .curves = {true, 0, 0},
+    .dots = {true, 0, 0}, .line_width = {true, 3, 3}, .background = {true, {128, 128, 128}, {128, 128, 128}},
+    .ink = {true, {0, 0, 0}, {0, 0, 0}}, .line_ink = {true, {255, 255, 255}, {255, 255, 255}},
+    .line_place = line_place});
+  int32_t labels[4];
+  double black = 0;
+  for (uint64_t index = 0; index < 40; index++) {
+    assert_ok(capl_captcha_draw(gen, 8, index, 1, image, labels));
+    for (size_t i = 0; i < area(gen); i++) black += image[i] < 10;
+  }
+  capl_captcha_unref(gen);
+  return black / 40;
+}
+
+static void lines_are_over_the_letters_or_under_them(void **state)
+{
+  (void)state;
+  double over = black_left("over"), any = black_left("any"), under = black_left("under");
+  if (!(over < 0.95 * any && any < 0.95 * under))
+    fail_msg("%g px of black under lines, %g among them, %g over them", over, any, under);
+}
+
+static void each_character_widens_an_image_by_the_pitch(void **state)
+{
+  (void)state;
+  static const int of_varied[] = {140, 180, 220, 260, 300, 340, 380, 420, 460, 500, 540, 580, 620, 660, 700, 740, 780};
+  int widths[CAPL_LABEL_MAX];
+  capl_captcha *gen = make("varied", &(capl_captcha_options){.grows = true});
+  assert_int_equal(capl_captcha_widths(gen, widths), 17);
+  assert_memory_equal(widths, of_varied, sizeof of_varied);
+  assert_int_equal(capl_captcha_shortest(gen), 4);
+  capl_captcha_unref(gen);
+  gen = make("free", &(capl_captcha_options){.grows = true, .length = 3, .length_max = 5, .width = 100, .pitch = 15});
+  assert_int_equal(capl_captcha_widths(gen, widths), 3);
+  for (int i = 0; i < 3; i++) assert_int_equal(widths[i], 85 + 15 * i); /* 4 characters: 100 */
+  capl_captcha_unref(gen);
+  gen = make("varied", &(capl_captcha_options){.length = 6});
+  assert_int_equal(capl_captcha_width(gen), 220);
+  capl_captcha_unref(gen);
+  gen = make("varied", &(capl_captcha_options){.length = 6, .width = 200});
+  assert_int_equal(capl_captcha_width(gen), 200);
+  capl_captcha_unref(gen);
+  assert_fails(capl_captcha_new("free", &(capl_captcha_options){.pitch = -1}, &gen), CAPL_EVALUE,
+               "captcha pitch is -1 px; it is a positive number");
 }
 
 static void the_line_styles_of_gd_security_all_differ(void **state)
@@ -699,6 +781,9 @@ int main(void)
     cmocka_unit_test(fonts_that_are_not_there_are_named_with_their_package),
     cmocka_unit_test(capl_font_takes_the_place_of_noto_mono_alone),
     cmocka_unit_test(every_option_of_a_style_changes_its_images),
+    cmocka_unit_test(contrast_is_how_far_a_letter_is_from_its_background),
+    cmocka_unit_test(lines_are_over_the_letters_or_under_them),
+    cmocka_unit_test(each_character_widens_an_image_by_the_pitch),
     cmocka_unit_test(the_line_styles_of_gd_security_all_differ),
     cmocka_unit_test(seed_custom_has_the_contrast_of_the_original),
     cmocka_unit_test(seed_custom_has_the_texture_of_the_original),

@@ -107,6 +107,7 @@ static const bind_option_spec common[] = {
   {"font", BIND_OTHER},
   {"often", BIND_TEXT(capl_captcha_options, often)},
   {"times", BIND_WHOLE(capl_captcha_options, times), .min = 1, .max = 65535},
+  {"pitch", BIND_WHOLE(capl_captcha_options, pitch), .min = 1, .max = 65535},
   {"grows", BIND_BOOL(capl_captcha_options, grows)}};
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
@@ -120,7 +121,7 @@ static void list_options(lua_State *L, bind_option_spec options[N_COMMON + OPTIO
   options[n] = (bind_option_spec)BIND_END;
 }
 
-/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, grows, and the styles'
+/* data.captcha(preset[, {charset, length, length_max, width, height, font, often, times, pitch, grows, and the styles'
 ** own}]) */
 static int data_captcha(lua_State *L)
 {

@@ -22,6 +22,8 @@ local spec = {
   {name = "length", type = "text", value = "N..M", doc = "text length, 6 or 4..8; default: that of the preset"},
   {name = "width", type = "number",
   doc = "px; default: that of the preset, proportional to the length if lengths vary"},
+  {name = "pitch", type = "number", from = 1, to = 1024,
+  doc = "px by which each further character widens the image; default: that of the preset"},
   {name = "height", type = "number", doc = "px; default: that of the preset"},
   {name = "font", type = "text", value = "FILE",
   doc = "font files, separated by commas; default: those of the preset"},
@@ -85,14 +87,15 @@ local function main(job)
   if scenes.run(o) then return end
   local wanted = {
     dir = o.out, count = o.n, seed = o.seed, preset = o.preset, charset = o.charset,
-    length = o.length and read_length(o.length), width = o.width, height = o.height, font = o.font
+    length = o.length and read_length(o.length), width = o.width, pitch = o.pitch, height = o.height, font = o.font
     and read_fonts(o.font), workers = o.workers, format = o.format,
   }
   for _, option in ipairs(styles) do
     if o[option.name] then wanted[option.name] = read_style(option, o[option.name]) end
   end
   local length = wanted.length
-  if length and length[1] ~= length[2] and not o.width then wanted.widths = "auto" end
+  local varies = not length or length[1] ~= length[2]
+  if varies and (not o.width or o.pitch) then wanted.widths = "auto" end
   local started = core.clock()
   local fonts = data.save_captchas(wanted)
   local seconds = core.clock() - started

@@ -9,7 +9,7 @@ local check = require "check"
 local captcha = {}
 
 -- What every preset has, beside what core.data.style_options lists.
-local common = {"charset", "width", "height", "font", "often", "times"}
+local common = {"charset", "width", "height", "font", "often", "times", "pitch"}
 
 local function list(...)
   local all = {}
@@ -78,24 +78,26 @@ function captcha.new(source)
   -- opts  preset = "lepture", "lepture-0.7.1" (letters pushed out of shape, dots, an arc), "gd-security" (turned
   --       letters on a grid or on rings), "seed-custom" (upright coloured letters over lines and dots), "mixed"
   --       (lepture or seed-custom, image by image), "gradient-curve" (bold black letters on a gray gradient, crossed by
-  --       a curve), "free" (every step set below), "zh-word" (Chinese characters as lepture draws letters, of up to
+  --       a curve), "free" (every step set below), "varied" (lines of 4 to 20 letters, each of its own size, colour and
+  --       contrast, down to hardly visible ones), "zh-word" (Chinese characters as lepture draws letters, of up to
   --       three fonts) or "icons" (one of 100 symbols, turned, on a noisy gradient: a set of classes); charset =
-  --       "0-9A-Z", "一-龥" (by code point), "gb2312-1" (3,755 common Chinese characters),
-  --       "gb2312-1:500" (500 of them at even distances) or "@FILE" (the symbols in a UTF-8 file); length = 4, or
-  --       {4, 8}: between; width, height (px): without them these four are the preset's; font = font file, its path or
-  --       the bare name of an installed one (NAME.ttc:2 is font 2 of a collection, from 0 on), or a list of them, of
-  --       which each letter has one; channels = 1 | 3; seed = 42; count = images per epoch (endless); often = "0O",
-  --       times = 3: these characters of the charset come three times as often as
-  --       each other one; widths = "auto" or {160, 240, 320}: longer texts have wider images, each as wide as the
-  --       preset makes one character, times its characters (width is that of the preset's own length); they are filled
+  --       "0-9A-Z", "一-龥" (by code point), "gb2312-1" (3,755 common Chinese characters), "gb2312-1:500" (500 of them at
+  --       even distances) or "@FILE" (the symbols in a UTF-8 file); length = 4, or {4, 8}: between; width, height (px):
+  --       without them these four are the preset's; font = font file, its path or the bare name of an installed one
+  --       (NAME.ttc:2 is font 2 of a collection, from 0 on), or a list of them, of which each letter has one; channels
+  --       = 1 | 3; seed = 42; count = images per epoch (endless); often = "0O", times = 3: these characters of the
+  --       charset come three times as often as each other one; widths = "auto" or {160, 240, 320}: longer texts have
+  --       wider images, each as wide as the preset makes one character, times its characters (width is that of the
+  --       preset's own length), or wider by pitch = px for each further character, as varied is (40); they are filled
   --       up on the right to the smallest of these widths that holds them, and a batch has one of them. auto: at most
   --       6, multiples of 8 px. It needs a count; fixed = false: new images in every epoch; true: the same in every
   --       epoch, none of which a fresh source of that seed ever shows
-  --       "free" and "icons" have, as a number or {lo, hi}, rolled anew for each letter or thing: size (px), rotate
-  --       (degrees), warp, spacing (which icons lack), rise (shares of the size), lines, arcs, curves, dots (how many),
-  --       line_width, dot_size (px), grain (noise of the background, in levels), smooth (times); as a gray level,
-  --       {lo, hi} or {{r, g, b}, {r, g, b}}: background, ink, line_ink; backdrop = "plain" | "gradient"; ink_per =
-  --       "image" | "letter".
+  --       "free", "varied" and "icons" have, as a number or {lo, hi}, rolled anew for each letter or thing: size (px),
+  --       rotate (degrees), warp, spacing (which icons lack), rise (shares of the size), lines, arcs, curves, dots (how
+  --       many), line_width, dot_size (px), grain (noise of the background, in levels), smooth (times), contrast
+  --       (levels between a letter and the background; 0: as ink says); as a gray level, {lo, hi} or {{r, g, b}, {r, g,
+  --       b}}: background, ink, line_ink; backdrop = "plain" | "gradient"; ink_per = "image" | "letter"; line_place =
+  --       "over" (the letters) | "under" | "any" (some over, some under), of lines, arcs and curves.
   --       "gd-security" has size, lines, dots, background, ink, line_ink and style = "default", "rect", "circle",
   --       "ellipse", "ec", "box", "blank" or "any". data.style_options() lists them all
   -- errs value: unknown preset, an option out of range or one that the preset does not have; io: no font
