@@ -1,6 +1,6 @@
 """--restart=N: a run that loses ranks goes on by itself and ends with the weights of one that was left alone.
 
-usage: restart.py [KILLS] [SEED]    how many kills (1), at random moments, of a worker, its supervisor, both, or mpirun
+usage: restart.py [KILLS] [SEED]    how many kills (1), at moments by the seed (22, or random), of a worker, its supervisor, both, or mpirun
 The steps are made of shards, so the run left alone has one process. SPDX-License-Identifier: Apache-2.0
 """
 import hashlib
@@ -17,7 +17,8 @@ import time
 from ranks import CAPL, check, finish, in_empty_folder, need_mpi, start, write
 
 KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6)
+SEED = sys.argv[2] if len(sys.argv) > 2 else "22"
+SEED = random.randrange(10**6) if SEED == "random" else int(SEED)
 STEPS = 24 if KILLS == 1 else 200
 RECIPE = """--- capl: 1
 --- needs: minutes=60

@@ -1,7 +1,7 @@
 """Ctrl-C at a prompt: stops loops of all kinds at random moments, and leaves what there was.
 
-How many loops: the first argument. A stop may take 50 ms; another program may have had the processors meanwhile, so a slow
-one is tried again: it has to be fast once in six times.
+How many loops: the first argument; the second is the seed of the moments (22), or random. A stop may take 50 ms; another
+program may have had the processors meanwhile, so a slow one is tried again: it has to be fast once in six times.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -63,7 +63,8 @@ def stop(p, loop, moment):
 
 def main():
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 50
-    seed = random.randrange(1 << 30) if len(sys.argv) < 3 else int(sys.argv[2])
+    seed = sys.argv[2] if len(sys.argv) > 2 else "22"
+    seed = random.randrange(10**6) if seed == "random" else int(seed)
     rng = random.Random(seed)
     p = Prompt(NO_COLOR="1")
     p.child.delaybeforesend = None

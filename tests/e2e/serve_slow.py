@@ -22,7 +22,7 @@ def broken(image, r):
     return r.choice((
         (image[:at], None, (400, 200)),  # the last bytes of a PNG are not needed
         (image[:at] + bytes([image[at] ^ 255]) + image[at + 1:], None, (400, 200, 413)),  # some bytes matter to nobody, some are its size
-        (b"", None, (400,)), (os.urandom(500), None, (415,)), (b"GIF89a", "image/gif", (415,)), (some[:-9], kind, (400,)),
+        (b"", None, (400,)), (r.randbytes(500), None, (415,)), (b"GIF89a", "image/gif", (415,)), (some[:-9], kind, (400,)),
         (some, "multipart/form-data", (400,)), (b'{"image": "%%%"}', "application/json", (400,)), (b"[", "application/json", (400,)),
         (in_json(image)[0][:-30], "application/json", (400,)), (png(3000, 2000, rows=b""), None, (413,)), (bytes(1200000), None, (413,))))
 

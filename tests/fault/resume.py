@@ -1,6 +1,6 @@
 """A run that is killed again and again, also while it saves, ends with the bits of one that was left alone.
 
-usage: resume.py [KILLS] [SEED]    how many SIGKILLs (3)
+usage: resume.py [KILLS] [SEED]    how many SIGKILLs (3); which (22), or random
 The recipe augments images that three threads make, draws dropout masks, averages its weights and evaluates; a checkpoint is
 written after every other step, in the middle of epochs too. Half of the kills are of a run that is changed by override.json.
 SPDX-License-Identifier: Apache-2.0
@@ -20,7 +20,8 @@ CAPL = os.environ["CAPL_BIN"]
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECIPE = os.path.join(HERE, "resume.lua")
 KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(10**6)
+SEED = sys.argv[2] if len(sys.argv) > 2 else "22"
+SEED = random.randrange(10**6) if SEED == "random" else int(SEED)
 FOLDER = "runs/resume"
 STEPS = 60
 ENV = dict(os.environ, OMP_NUM_THREADS="1", CAPL_THREADS="1")

@@ -287,6 +287,45 @@ describe("train.Checkpoint", function()
     assert.matches("--inexact allows it", text, 1, true)
   end)
 
+  it("refuses values that no run has saved, and names file and place", function()
+    local file = where .. "/step-000000.capl"
+    local function refused(change)
+      local o = build()
+      o.optimizer:make_states()
+      checkpoint_of(o, where, {ema = train.EMA(o.model), stop = train.EarlyStopping{patience = 2}}):save()
+      local saved = train.load(file)
+      change(saved, saved.objects)
+      train.save(file, saved)
+      o = build()
+      local ck = checkpoint_of(o, where, {ema = train.EMA(o.model), stop = train.EarlyStopping{patience = 2}})
+      return error_text(function()
+        local step = ck:resume(where)
+        return step
+      end)
+    end
+    local cases = {
+      ["objects.optimizer.groups.1.lr must be a number, got table"] = function(_, objects)
+        objects.optimizer.groups[1].lr = {} end,
+      ["objects.optimizer.groups.1.params must be left out, got 3"] = function(_, objects)
+        objects.optimizer.groups[1].params = 3 end,
+      ["objects.optimizer.state.1.exp_avg must be (2,1,3,3), got (3)"] = function(_, objects)
+        objects.optimizer.state[1].exp_avg = capl.ones(3) end,
+      ["objects.optimizer.state must be a table, got 'x'"] = function(_, objects) objects.optimizer.state = "x" end,
+      ["objects.train.position must be a whole number from 0 on, got -1"] = function(_, objects)
+        objects.train.position = -1 end,
+      ["objects.ema.updates must be a whole number from 0 on, got 0.5"] = function(_, objects)
+        objects.ema.updates = 0.5 end,
+      ["objects.stop.best must be a number, got true"] = function(_, objects) objects.stop.best = true end,
+      ["facts.data must be a table, got 3"] = function(saved) saved.facts.data = 3 end,
+      ["top.1: it must be {step = number, value = number}"] = function(saved) saved.top = {{step = 1}} end,
+    }
+    for text, change in pairs(cases) do
+      local said = refused(change)
+      assert.matches(file .. " holds other state than that of this run: " .. text, said, 1, true)
+      assert.matches("hint: the file was changed, or another program has written it; --resume=FILE", said, 1, true)
+    end
+  end)
+
   it("says what it cannot save, and which cadence it does not know", function()
     local model = build().model
     local function checkpoint(options)

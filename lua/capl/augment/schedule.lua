@@ -146,6 +146,17 @@ function Schedule:set_state(state)
   attached(self):set_since(state.since)
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function Schedule:state_shape()
+  local count = #attached(self):since()
+  return {["?"] = true, since = function(list)
+    if type(list) ~= "table" or #list ~= count then return ("it must be a list of %d steps"):format(count) end
+    for i, step in ipairs(list) do
+      if step and type(step) ~= "number" then return ("place %d is no step"):format(i) end
+    end
+  end}
+end
+
 -- ---- telling ----
 
 --- The stages as a table of text.

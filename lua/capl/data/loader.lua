@@ -302,6 +302,10 @@ function Loader:set_state(state)
   self.resumed = self.box:state().epoch
   loader_log.resumed(self)
 end
+--- What a checkpoint holds of it, as train/saved_state.lua reads it.
+function Loader:state_shape()
+  return {seed = "count", epoch = "count", position = "count", schedule = self.schedule and self.schedule:state_shape()}
+end
 
 -- ---- batches ----
 

@@ -187,6 +187,14 @@ function Joined:load_state_dict(state)
     growths = state.growths}
 end
 
+--- What load_state_dict takes, as train/saved_state.lua reads it.
+function Joined:state_shape()
+  local out = {steps = "count", optimizers = {}, skipped = "count?", loss_scale = "amount?", tracker = "count?",
+    growths = "count?"}
+  for i, opt in ipairs(self.optimizers) do out.optimizers[i] = opt:state_shape() end
+  return out
+end
+
 Joined.__tostring = function(self)
   local parts = {}
   for i, opt in ipairs(self.optimizers) do parts[i] = tostring(opt) end

@@ -425,6 +425,35 @@ function Optimizer:load_state_dict(state)
   self.lr = self:lr_of(self.groups[1])
 end
 
+-- An option as it is; one that is not there now may not come.
+local function shape_of_option(value)
+  if type(value) ~= "table" then return type(value) == "string" and "text" or type(value) end
+  local out = {}
+  for key, entry in pairs(value) do out[key] = shape_of_option(entry) end
+  return out
+end
+
+local function shape_of_group(group)
+  local out = {["*"] = "plain", params = "none"}
+  for key, value in pairs(group) do
+    if key == "lr" and schedule.is(value) then
+      out.schedule = value:state_shape()
+    elseif key ~= "params" then
+      out[key] = shape_of_option(value)
+    end
+  end
+  return out
+end
+
+--- What load_state_dict takes, as train/saved_state.lua reads it.
+function Optimizer:state_shape()
+  local out = {steps = "count", groups = {}, state = {}, skipped = "count?", loss_scale = "amount?", tracker = "count?",
+    growths = "count?"}
+  for i, group in ipairs(self.groups) do out.groups[i] = shape_of_group(group) end
+  for i, p in ipairs(parameters_of(self)) do out.state[i] = {step = "count", ["*"] = p} end
+  return out
+end
+
 Optimizer.__tostring = function(self)
   return ("%s(%d groups, %d parameters, lr %g)"):format(self.name, #self.groups, #parameters_of(self), self.lr)
 end

@@ -62,6 +62,16 @@ function Schedule:set_state(state)
   if self.inner then self.inner:set_state(state.inner) end
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function Schedule:state_shape()
+  local out = {inner = self.inner and self.inner:state_shape()}
+  for key in pairs(self.memory or {}) do out[key] = key ~= "best" and "number" or nil end
+  if self.memory then
+    out.best = function(best) if best and type(best) ~= "number" then return "it must be a number or false" end end
+  end
+  return out
+end
+
 --- Reports the next metric to a schedule that follows one (plateau, also inside warmup); others ignore it.
 -- in   value; better = "min" | "max", where the schedule does not say it
 -- out  whether the rate fell

@@ -138,6 +138,12 @@ function Log:set_state(state)
   return notes
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function Log.state_shape()
+  local added = {name = "name", bytes = "count", ["?"] = true}
+  return {bytes = "count", csv = {rows = "count"}, events = added, ["?"] = true}
+end
+
 --- The lines in metrics.jsonl, as tables; without what cannot be read.
 function Log:read()
   self:flush()

@@ -79,6 +79,12 @@ function Fit:set_state(state)
   if self.progress.resume then self.progress:resume(self.step, self.images, self.span.position) end
 end
 
+function Fit:state_shape()
+  return {step = "count", images = "count", epoch = "count", evaluating = "amount", span = self.span.state_shape(),
+    val = "metrics?", val_step = "count?", pending = "boolean?", evaluated = "count?",
+    evaluations = self.eval_due.state_shape(), parts = self.callbacks:state_shape()}
+end
+
 -- Ranks that share the images of a loader.
 local function ranks_of(loader) return loader.ranks and loader:ranks() or 1 end
 
@@ -319,6 +325,18 @@ local function protected(fn)
   return ok and "done" or "error", err
 end
 
+-- fn(), after which callbacks end where it does not: by an error or, after stopped(), by a signal.
+local function guard(self, fn, stopped)
+  local how, err = protected(fn)
+  if how == "done" then return end
+  sync.part(how == "stopped")
+  if how == "stopped" and stopped then stopped(self) end
+  if how == "error" then self.callbacks:notify("failed", err) end
+  self.callbacks:notify("close")
+  if how == "error" then error(err, 0) end
+  core.sys.stop()
+end
+
 --- Trains a model, evaluates it during and after training, and writes weights, metrics and plots to runs/NAME.
 -- opts  model; train = loader; val = loader for the curve and the best weights, or false; test = loader for the final
 --       metric; tests = {NAME = loader, …}: further ones, such as images of another kind than those trained on, read
@@ -349,17 +367,12 @@ local function fit(given)
   local o = options.read(given, run)
   run:fit(o)
   local self = new(run, o)
-  local how, err = protected(function()
+  guard(self, function()
     self:begin()
     self:steps()
-  end)
-  if how ~= "done" then sync.part(how == "stopped") end
-  if how == "stopped" then self:stopped() end
-  if how == "error" then self.callbacks:notify("failed", err) end
-  if how ~= "done" then self.callbacks:notify("close") end
-  if how == "error" then error(err, 0) end
-  if how == "stopped" then core.sys.stop() end
-  local result = self:finish()
+  end, self.stopped)
+  local result
+  guard(self, function() result = self:finish() end)
   self.callbacks:notify("close")
   return result
 end

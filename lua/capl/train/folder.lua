@@ -64,12 +64,19 @@ local function is_checkpoint(saved)
     and is_count(saved.rng.seed)
 end
 
---- Calls fn, which takes over state from a file: a mistake within means that the state is of another kind.
+--- Calls fn, which takes over state from a file: a mistake within means that the state is of another kind. Other
+-- errors are said to be about the file.
 function folder.taking(file, fn)
   local ok, err = pcall(fn)
   if ok then return end
   local text = core.is_error(err) and err.message or err
-  if type(text) ~= "string" or (text ~= err and not text:find("^bad argument")) then error(err, 0) end
+  if type(text) ~= "string" then error(err, 0) end
+  if text ~= err and not text:find("^bad argument") then
+    if not text:find(file, 1, true) then
+      err.context = (err.context and err.context .. "\n" or "") .. "in the state of " .. file
+    end
+    error(err, 0)
+  end
   core.error{code = "format", path = false,
     message = ("%s holds other state than that of this run: %s"):format(file, text),
     hint = "another program, or a loop of another kind, has written it"}

@@ -121,6 +121,7 @@ function Held:report() return ("%s data: %s"):format(self.role, self:path()) end
 function Held:state() return {epoch = self.at.epoch, position = self.at.position} end
 
 function Held:set_state(state) self.at, self.resumed = {epoch = state.epoch, position = state.position}, state.epoch end
+function Held.state_shape() return {epoch = "count", position = "count"} end
 
 function Held:epoch(number)
   if self.resumed ~= number then self.at = {epoch = number, position = 0} end

@@ -6,6 +6,7 @@ local exact = require "train.bit_exact"
 local folder = require "train.folder"
 local learning_rates = require "train.learning_rates"
 local resume = require "train.resume"
+local saved_state = require "train.saved_state"
 local sync = require "dist.sync"
 
 local restore = {}
@@ -104,9 +105,38 @@ local function put_back(self, saved, name)
   end
 end
 
+local function whole_entry(entry)
+  local fine = type(entry) == "table" and type(entry.step) == "number" and type(entry.value or entry.figure) == "number"
+  return not fine and "it must be {step = number, value = number}" or nil
+end
+
+-- Beside the state of the objects.
+local shape = {
+  saved = "text", ended = "text?", top = {["?"] = true, ["*"] = whole_entry},
+  facts = {ranks = "count?", data = {["?"] = true, ["*"] = {batch = "number?", count = "number?"}}},
+  built = {["?"] = true, ["*"] = {["*"] = {["*"] = "plain"}}},
+  image_shape = {["?"] = true, ["*"] = "count"},
+  batch_fields = {["?"] = true, ["*"] = function(field)
+    local fine = type(field) == "table" and type(field.shape) == "table" and type(field.dtype) == "string"
+    return field ~= false and not fine and "it must be false or {shape = sizes, dtype = text}" or nil
+  end},
+}
+
+--- Raises unless the state of each object, and what is beside them, is what can be put back.
+-- errs format: with the file and the place
+function restore.check(self, saved, file)
+  saved_state.check(file, saved, shape, "")
+  for name, object in pairs(self.objects) do
+    if saved.objects[name] ~= nil and method(object, "state_shape") then
+      saved_state.check(file, saved.objects[name], object:state_shape(), "objects." .. name)
+    end
+  end
+end
+
 --- Puts the state of a saved tree back into the objects of a checkpoint.
 function restore.load(self, saved, file)
   local run = self.run
+  restore.check(self, saved, file)
   folder.taking(file, function()
     report_differences(self, file, saved)
     core.no_grad(function()

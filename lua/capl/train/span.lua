@@ -88,6 +88,8 @@ function Span:set_state(state)
   self.position, self.step, self.reserve = state.position, state.step, state.reserve
 end
 
+function Span.state_shape() return {seconds = "amount", position = "share", step = "count", reserve = "amount"} end
+
 -- ---- marks: when something is due again ----
 
 local Marks = {}
@@ -107,6 +109,7 @@ end
 
 function Marks:state() return {last = self.last} end
 function Marks:set_state(state) self.last = state.last end
+function Marks.state_shape() return {last = "number"} end
 
 return {new = new, seconds_of = seconds_of, marks = marks, EVALUATIONS = EVALUATIONS,
   EVALUATION_SHARE = EVALUATION_SHARE}

@@ -53,5 +53,6 @@ end
 
 function Accumulate:state() return {summed = self.counter.n} end
 function Accumulate:set_state(state) self.counter.n = state.summed end
+function Accumulate.state_shape() return {summed = "count"} end
 
 return {name = "accumulate", spec = {{"accumulate", "whole", default = 1, from = 1}}, read = read, new = new}

@@ -55,6 +55,9 @@ function BestTracker:set_state(state)
   for i, entry in ipairs(state.list) do self.list[i] = {value = entry.value, step = entry.step} end
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function BestTracker.state_shape() return {list = {["*"] = {value = "number", step = "count"}}} end
+
 -- ---- the callback of train.fit ----
 
 local KEY = "train.fit"
@@ -141,6 +144,14 @@ function Callback:set_state(state)
   self.weights = state.weights and copy_of(state.weights, self.weights)
   self.counter.n = state.saved_models or 0
   if self.tracker and state.tracker then self.tracker:set_state(state.tracker) end
+end
+
+-- Weights that do not fit would be found out at the end of the run.
+function Callback:state_shape()
+  local weights, tracker = self.fit.model:state_dict(), BestTracker.state_shape()
+  weights["*"], weights["?"], tracker["?"] = "none", true, true
+  return {step = "count?", metrics = "metrics?", figures = "metrics?", saved_models = "count?", weights = weights,
+    tracker = tracker}
 end
 
 return {name = "best", spec = {{"keep", "string", default = "best"}, {"top_k", "whole", default = 0, from = 0},

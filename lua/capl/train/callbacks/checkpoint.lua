@@ -425,8 +425,7 @@ function Callback:begin() self.keeper:facts() end
 -- State of a custom training loop has no loop of train.fit in it.
 local function check_loop(saved, file)
   local loop = saved.objects.loop
-  local was = type(loop) == "table" and type(loop.parts) == "table" and loop.span
-  if type(was) == "table" and tonumber(was.seconds) and tonumber(was.reserve) and tonumber(was.position) then return end
+  if type(loop) == "table" and type(loop.parts) == "table" and type(loop.span) == "table" then return end
   core.error{code = "value", path = false,
     message = file .. " was not saved by train.fit, but by another loop: its state does not fit",
     hint = ("--init_from=%s starts a new run with its weights"):format(file)}
@@ -438,6 +437,7 @@ function Callback:resume()
   local saved, file = restore.find(self.fit.run)
   if not saved then return end
   check_loop(saved, file)
+  restore.check(self.keeper, saved, file)
   self:check_finished(saved)
   self:forget_the_end(saved)
   local fit = self.fit

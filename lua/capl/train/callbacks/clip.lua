@@ -53,4 +53,6 @@ function Clip:set_state(state)
   self.counter.n = state.looks
 end
 
+function Clip.state_shape() return {looks = "number", clipped = "number"} end
+
 return {name = "clip", spec = {{"clip_norm", "number"}, {"clip_value", "number"}}, read = read, new = new}

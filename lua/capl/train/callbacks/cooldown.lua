@@ -83,4 +83,10 @@ function Cooldown:set_state(state)
   if self.steps then self.fit.span:shorten(self.steps) end
 end
 
+function Cooldown.state_shape()
+  local watched = EarlyStopping.state_shape()
+  watched["?"] = true
+  return {watched = watched, last = "count?", steps = "count?", n = "count"}
+end
+
 return {name = "cooldown", spec = {{"cooldown", "whole", "table"}}, read = read, new = new}

@@ -42,5 +42,6 @@ end
 
 function Blank:state() return {stage = self.stage} end
 function Blank:set_state(state) self.stage = state.stage end
+function Blank.state_shape() return {stage = "count"} end
 
 return {name = "blank", new = new}

@@ -61,4 +61,6 @@ function Curve:set_state(state)
   self.logged = state.logged
 end
 
+function Curve:state_shape() return {marks = self.due.state_shape(), logged = "amount"} end
+
 return {name = "curve", spec = {{"log_every", "whole", "string", default = "auto"}}, read = read, new = new}

@@ -100,6 +100,11 @@ function EarlyStopping:set_state(state)
   for _, key in ipairs{"evaluations", "waited", "best", "second", "best_epoch"} do self[key] = state[key] end
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function EarlyStopping.state_shape()
+  return {evaluations = "count", waited = "number", best = "number?", second = "number?", best_epoch = "number?"}
+end
+
 -- ---- the callback of train.fit ----
 
 local KEY = "train.fit: early_stop"
@@ -174,6 +179,8 @@ function Callback:set_state(state)
   self.counter.n = state.evaluations
   if self.stopper then self.stopper:set_state(state) end
 end
+
+Callback.state_shape = EarlyStopping.state_shape
 
 --- The state of a run that it has ended, for one that is to be longer: patience counts anew.
 function Callback.on_resume(state)

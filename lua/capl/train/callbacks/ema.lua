@@ -175,6 +175,13 @@ function EMA:set_state(state)
   self.calls, self.updates, self.counter.n = state.calls, state.updates, state.updates
 end
 
+--- What set_state takes, as train/saved_state.lua reads it.
+function EMA:state_shape()
+  local averages = {}
+  for _, entry in ipairs(self.entries) do averages[entry.name] = entry.average end
+  return {calls = "count", updates = "count", averages = averages}
+end
+
 EMA.__tostring = function(self)
   return ("train.EMA(decay %g, %d updates of %d tensors)"):format(self.decay, self.updates, #self.entries)
 end
@@ -220,6 +227,7 @@ function Callback:keep() self.ema:apply() end
 function Callback:state() return self.ema:state() end
 
 function Callback:set_state(state) self.ema:set_state(state) end
+function Callback:state_shape() return self.ema:state_shape() end
 
 return {name = "ema", spec = {{"ema", "number", "table", "boolean"}},
   read = read, new = new, EMA = EMA.new}

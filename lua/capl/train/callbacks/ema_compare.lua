@@ -70,4 +70,10 @@ function Compare:set_state(state)
   if state.tracker then self.tracker:set_state(state.tracker) end
 end
 
+function Compare.state_shape()
+  local tracker = BestTracker.state_shape()
+  tracker["?"] = true
+  return {n = "count", name = "text?", val = "metrics?", tracker = tracker}
+end
+
 return {name = "ema_compare", spec = {{"ema_compare", "boolean", default = false}}, read = read, new = new}

@@ -177,6 +177,7 @@ end
 
 function Callback:state() return {steps = self.counter.n} end
 function Callback:set_state(state) self.counter.n = state.steps end
+function Callback.state_shape() return {steps = "count"} end
 
 return {name = "freeze", spec = {{"freeze", "string", "table", "boolean"}},
   read = read, new = new, freeze = freeze}

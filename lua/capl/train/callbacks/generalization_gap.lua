@@ -46,6 +46,11 @@ function Gap:finish(result)
 end
 
 function Gap:state() return {last = self.last, least = self.least, step = self.step} end
-function Gap:set_state(state) self.last, self.least, self.step = state.last, state.least, state.step end
+function Gap:set_state(state)
+  if not (state.last and state.least and state.step) then return end -- nothing was evaluated
+  self.last, self.least, self.step = state.last, state.least, state.step
+end
+
+function Gap.state_shape() return {last = "number?", least = "number?", step = "count?"} end
 
 return {name = "gap", new = new}

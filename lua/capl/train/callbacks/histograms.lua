@@ -64,5 +64,6 @@ function Histograms:close() self.fit.run:off("gradients", self.listener) end
 
 function Histograms:state() return {written = self.written, wanted = self.wanted} end
 function Histograms:set_state(state) self.written, self.wanted = state.written, state.wanted end
+function Histograms.state_shape() return {written = "count", wanted = "boolean"} end
 
 return {name = "histograms", spec = {{"histograms", "boolean", default = false}}, read = read, new = new}

@@ -18,6 +18,7 @@
 --   keep()                after those two: the model takes the values that it is kept with, e.g. averages
 --   close()               always, last
 --   state()               -> a tree of numbers, texts, booleans and tensors; set_state(tree) puts it back
+--   state_shape()         -> what such a tree has to be (train/saved_state.lua)
 -- SPDX-License-Identifier: Apache-2.0
 local callbacks = {}
 
@@ -140,6 +141,17 @@ function Callbacks:set_state(state)
   for name, object in pairs(self.by_name) do
     if state[name] ~= nil and object.set_state then object:set_state(state[name]) end
   end
+end
+
+--- What the states of all callbacks have to be; each may be missing.
+function Callbacks:state_shape()
+  local out = {}
+  for name, object in pairs(self.by_name) do
+    local shape = object.state_shape and object:state_shape()
+    if type(shape) == "table" then shape["?"] = true end
+    out[name] = shape or nil
+  end
+  return out
 end
 
 return callbacks

@@ -71,5 +71,6 @@ end
 
 function Limit:state() return {cut = self.counter.n} end
 function Limit:set_state(state) self.counter.n = state.cut end
+function Limit.state_shape() return {cut = "count"} end
 
 return {name = "limit", spec = {{"limit_batches", "number", "table"}}, prepare = prepare, new = new}

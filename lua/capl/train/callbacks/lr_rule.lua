@@ -50,6 +50,7 @@ function Rule:after_step() self.counter.n = self.counter.n + 1 end
 
 function Rule:state() return {steps = self.counter.n} end
 function Rule:set_state(state) self.counter.n = state.steps end
+function Rule.state_shape() return {steps = "count"} end
 
 return {name = "lr_rule", spec = {{"lr_rule", "string", default = "none"}, {"base_batch", "whole", from = 1}},
   read = read, new = new}

@@ -78,7 +78,8 @@ end
 -- Sets in b what join makes of the numbers that both have; what only a has is taken over.
 local function join_numbers(a, b, join)
   for key, value in pairs(a) do
-    if type(value) == "number" then b[key] = b[key] and join(value, b[key]) or value end
+    local other = b[key]
+    if type(value) == "number" then b[key] = type(other) == "number" and join(value, other) or other or value end
   end
 end
 
@@ -173,6 +174,12 @@ Callback.stopped = Callback.finish
 
 function Callback:state() return self:totals() end
 function Callback:set_state(state) self.before = state end
+
+function Callback.state_shape()
+  local extremes = {["?"] = true, ["*"] = "number"}
+  return {seconds = "amount", samples = "count?", energy_wh = "number?", least = extremes, most = extremes,
+    ["*"] = "plain"}
+end
 
 function Callback:close()
   self.fit.run.fit_sampler, self.fit.run.machine_totals = nil, self:totals()

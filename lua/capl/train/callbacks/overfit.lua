@@ -68,4 +68,6 @@ function Overfit:set_state(state)
   self.first, self.best, self.step, self.counter.n = state.first, state.best, state.step, state.epochs
 end
 
+function Overfit.state_shape() return {first = "number?", best = "number?", step = "count?", epochs = "count"} end
+
 return {name = "overfit", spec = {{"overfit", "whole", "boolean", from = 1}}, prepare = prepare, new = new}

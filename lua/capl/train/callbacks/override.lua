@@ -190,4 +190,10 @@ function Override:set_state(state)
   self.counter.n = state.count
 end
 
+function Override:state_shape()
+  return {count = "count", done = "count", now = function(changes)
+    return type(changes) ~= "table" and "it must be a table of changes" or problem(self, changes)
+  end}
+end
+
 return {name = "override", spec = {{"override", "boolean", default = true}}, new = new}

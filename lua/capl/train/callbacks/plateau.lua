@@ -52,6 +52,7 @@ end
 
 --- The schedules' own state is in the optimizer's.
 function Plateau:state() return {reported = self.counter.n} end
-function Plateau:set_state(state) self.counter.n = state.reported or state.told end
+function Plateau:set_state(state) self.counter.n = state.reported or state.told or 0 end
+function Plateau.state_shape() return {reported = "count?", told = "count?"} end
 
 return {name = "plateau", read = read, new = new}

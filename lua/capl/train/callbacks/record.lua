@@ -123,6 +123,11 @@ end
 --- What the files hold, for a checkpoint.
 function Record:state() return {log = self.on and self:log():state() or nil, last = self.last, main = self.main} end
 
+function Record:state_shape()
+  local lines = self.on and self:log():state_shape() or nil
+  return {log = lines, last = {images = "number", seconds = "number", ["?"] = true}, main = "text?"}
+end
+
 -- A line of a file that anybody may have changed: numbers and the event's text, nothing else.
 local function sound(line)
   local out = {}
@@ -242,6 +247,7 @@ function Callback:state()
 end
 
 function Callback:set_state(state) self.record:set_state(state) end
+function Callback:state_shape() return self.record:state_shape() end
 function Callback:close() self.record:close() end
 
 return {name = "record", spec = {{"tensorboard", "boolean", "string", default = "auto"}},

@@ -334,6 +334,7 @@ function Callback:after_step() self.counter.n = self.counter.n + 1 end
 
 function Callback:state() return {steps = self.counter.n} end
 function Callback:set_state(state) self.counter.n = state.steps end
+function Callback.state_shape() return {steps = "count"} end
 
 return {name = "shards", spec = {{"shards", "whole"}, {"deterministic", "boolean"}}, prepare = prepare, new = new,
   Shards = Shards, sharded_step = sharded_step}

@@ -50,5 +50,6 @@ Time.stopped = Time.finish
 function Time:close() self.timing:close() end
 function Time:state() return self.timing:state() end
 function Time:set_state(state) self.timing:set_state(state) end
+function Time.state_shape() return {total = {["*"] = "number"}} end
 
 return {name = "time", new = new, line = line}
