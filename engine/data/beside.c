@@ -23,6 +23,15 @@ capl_status beside_path(const char *root, const char *image, const char *ending,
   return CAPL_FAIL(CAPL_EIO, "%s: the path is too long", image);
 }
 
+capl_status beside_listed(const char *root, const char *given, const char *image, const char *what,
+                          char path[BESIDE_ROOM])
+{
+  if (*given == '/') root = "";
+  const char *between = *root && root[strlen(root) - 1] != '/' ? "/" : "";
+  if (snprintf(path, BESIDE_ROOM, "%s%s%s", root, between, given) < BESIDE_ROOM) return CAPL_OK;
+  return CAPL_FAIL(CAPL_EIO, "%s: the path of its %s is too long", image, what);
+}
+
 capl_status beside_read(const char *path, const char *image, const char *what, file_bytes *file)
 {
   if (file_bytes_read(path, file) == CAPL_OK) return CAPL_OK;

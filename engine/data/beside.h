@@ -11,6 +11,9 @@ enum { BESIDE_ROOM = 4096 };
 
 /* path: root, then the image's path with another ending. EIO: it is too long. */
 capl_status beside_path(const char *root, const char *image, const char *ending, char path[BESIDE_ROOM]);
+/* path: root, then a path that a list gives, unless that begins with a slash. what: "mask". EIO: it is too long. */
+capl_status beside_listed(const char *root, const char *given, const char *image, const char *what,
+                          char path[BESIDE_ROOM]);
 /* what: "mask", for the hint. EIO, ENOMEM; file->at: free(). */
 capl_status beside_read(const char *path, const char *image, const char *what, file_bytes *file);
 /* The JSON file of an image. *object: caller deletes. EIO, EFORMAT, ENOMEM. */

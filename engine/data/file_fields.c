@@ -42,7 +42,7 @@ capl_status file_fields_begin(file_fields *f, const capl_file_fields *of, const 
 {
   CAPL_TRY(begin_mask(f, &of->mask, where));
   CAPL_TRY(target_files_begin(&f->target, &of->target, where));
-  int n = of->n_numbers + file_fields_has_mask(f) + (f->target.ending != NULL);
+  int n = of->n_numbers + file_fields_has_mask(f) + target_files_has(&f->target);
   if (n > CAPL_FIELDS_MAX)
     return CAPL_FAIL(CAPL_EVALUE, "%s: %d fields; a sample has at most %d beside image and label", where, n,
                      CAPL_FIELDS_MAX);
@@ -57,6 +57,7 @@ void file_fields_fini(file_fields *f)
   free((char *)f->mask.column);
   free((char *)f->mask.root);
   texts_fini(&f->path);
+  texts_fini(&f->target_path);
   mask_parts_fini(&f->parts);
   target_files_fini(&f->target);
   for (int k = 0; k < f->n_numbers; k++) field_numbers_fini(&f->numbers[k]);
@@ -121,18 +122,35 @@ capl_status file_fields_mask_path(const file_fields *f, const file_sample *s, ui
   if (f->mask.n_parts || k > 0) return snprintf(path, BESIDE_ROOM, "%s", part ? part : ""), CAPL_OK;
   if (f->mask.ending) return beside_path(f->mask.root ? f->mask.root : "", f->mask.root ? s->name : s->title,
                                          f->mask.ending, path);
-  const char *given = texts_get(&f->path, s->i), *root = *given == '/' ? "" : f->mask.root ? f->mask.root : s->root;
-  const char *between = *root && root[strlen(root) - 1] != '/' ? "/" : "";
-  if (snprintf(path, BESIDE_ROOM, "%s%s%s", root, between, given) < BESIDE_ROOM) return CAPL_OK;
-  return CAPL_FAIL(CAPL_EIO, "%s: the path of its mask is too long", s->title);
+  return beside_listed(f->mask.root ? f->mask.root : s->root, texts_get(&f->path, s->i), s->title, "mask", path);
+}
+
+static target_of target_at(const file_fields *f, const file_sample *s)
+{
+  return (target_of){.source = s->source, .title = s->title, .name = s->name, .root = s->root,
+                     .listed = f->target.column ? texts_get(&f->target_path, s->i) : NULL,
+                     .held_title = s->target_title, .held = s->target, .width = s->width, .height = s->height};
+}
+
+capl_status file_fields_target_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
+                                     encoded_bytes *bytes)
+{
+  target_of of = target_at(f, s);
+  return target_files_bytes(&f->target, &of, title, bytes);
+}
+
+capl_status file_fields_read_target(const file_fields *f, const file_sample *s, capl_image *scratch)
+{
+  target_of of = target_at(f, s);
+  return target_files_decode(&f->target, &of, scratch);
 }
 
 capl_status file_fields_path(const file_fields *f, const file_sample *s, uint32_t k, char path[BESIDE_ROOM])
 {
+  target_of of = target_at(f, s);
   path[0] = '\0';
-  if (k == 0 && f->target.ending)
-    return target_files_path(&f->target, &(target_of){.title = s->title, .name = s->name}, path);
-  return file_fields_has_mask(f) ? file_fields_mask_path(f, s, k - (f->target.ending != NULL), path) : CAPL_OK;
+  if (k == 0 && target_files_has(&f->target)) return target_files_path(&f->target, &of, path);
+  return file_fields_has_mask(f) ? file_fields_mask_path(f, s, k - target_files_has(&f->target), path) : CAPL_OK;
 }
 
 capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
@@ -278,9 +296,9 @@ capl_status file_fields_read(const file_fields *f, const file_sample *s, capl_im
     int i = first + k;
     if (to->field[i]) CAPL_TRY(read_numbers(&f->numbers[k], s, &s->source->field[i], to->field[i]));
   }
-  float *target = f->target.ending ? to->field[first + f->n_numbers] : NULL;
-  return target ? target_files_read(&f->target, &(target_of){s->source, s->title, s->name, s->width, s->height},
-                                    scratch, target) : CAPL_OK;
+  float *target = target_files_has(&f->target) ? to->field[first + f->n_numbers] : NULL;
+  target_of of = target_at(f, s);
+  return target ? target_files_read(&f->target, &of, scratch, target) : CAPL_OK;
 }
 
 uint64_t file_fields_hash(const file_fields *f, uint64_t h)

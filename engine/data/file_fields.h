@@ -20,6 +20,7 @@ typedef struct {
   int n_numbers;
   field_numbers numbers[CAPL_FIELDS_MAX];
   capl_target_files target; /* its texts are owned */
+  texts target_path;        /* as a list has them */
 } file_fields; /* start from {0} */
 
 /* Which image is asked for, and where it lies. */
@@ -33,6 +34,8 @@ typedef struct {
   int row;                  /* px of its rows */
   const char *mask_title;   /* where the set holds masks itself, else NULL: "set: mask-000000003", and its bytes */
   encoded_bytes mask;
+  const char *target_title; /* likewise */
+  encoded_bytes target;
 } file_sample;
 
 /* where: folder or list, for messages. EVALUE: wrong classes or columns, too many fields; ENOMEM. fini is due. */
@@ -54,6 +57,10 @@ capl_status file_fields_read_mask(const file_fields *f, const file_sample *s, ca
 /* Its file as it is, and what messages call it; bytes->owned: free(). EIO. */
 capl_status file_fields_mask_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
                                    encoded_bytes *bytes);
+/* The same of its target image, and that in its file's size, in scratch. */
+capl_status file_fields_target_bytes(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
+                                     encoded_bytes *bytes);
+capl_status file_fields_read_target(const file_fields *f, const file_sample *s, capl_image *scratch);
 /* The numbers of sample i as members of a JSON object, which file_fields_begin's columns read back. EVALUE: two fields
 ** have a key in common. */
 CAPL_API capl_status file_fields_write(const file_fields *f, uint32_t i, FILE *out);

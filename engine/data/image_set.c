@@ -265,9 +265,13 @@ static capl_status copy_pixels(const image_set *set, uint32_t i, const capl_imag
   return status == CAPL_OK ? status : cannot_fit(set, i);
 }
 
-/* mask_title: room for the title of a mask that the set holds. */
+/* Of what a set holds itself. */
+typedef struct {
+  char mask[TITLE_ROOM], target[TITLE_ROOM];
+} held_titles;
+
 static file_sample file_sample_of(const image_set *set, uint32_t i, const char *title, int width, int height,
-                                  char mask_title[TITLE_ROOM])
+                                  held_titles *held)
 {
   file_sample s = {.source = &set->base, .i = i, .title = title, .name = texts_get(&set->name, i),
                    .root = set->root ? set->root : "", .width = width, .height = height};
@@ -277,17 +281,20 @@ static file_sample file_sample_of(const image_set *set, uint32_t i, const char *
     resize_choose(width, height, set->base.height, &(int){s.row = capl_source_width_of(&set->base, i)}, 1,
                   &s.area.width);
   if (!set->kind->mask) return s;
-  s.mask_title = mask_title;
-  set->kind->mask(set, i, mask_title, TITLE_ROOM, &s.mask);
+  s.mask_title = held->mask;
+  s.target_title = held->target;
+  set->kind->mask(set, i, held->mask, TITLE_ROOM, &s.mask);
+  set->kind->target(set, i, held->target, TITLE_ROOM, &s.target);
   return s;
 }
 
 /* Once the image is decoded; scratch holds it before, and a mask after. */
 static capl_status read_fields(const image_set *set, uint32_t i, capl_image *scratch, const capl_sample *to)
 {
-  char title[TITLE_ROOM], mask_title[TITLE_ROOM];
+  char title[TITLE_ROOM];
+  held_titles held;
   set->kind->title(set, i, title, sizeof title);
-  file_sample s = file_sample_of(set, i, title, scratch->width, scratch->height, mask_title);
+  file_sample s = file_sample_of(set, i, title, scratch->width, scratch->height, &held);
   return file_fields_read(&set->fields, &s, scratch, to) == CAPL_OK ? CAPL_OK : at_place(set, i);
 }
 
@@ -310,9 +317,13 @@ static const image_set *set_of(const capl_source *source, uint32_t *i)
   return root->ops->read == image_set_read && *i < root->count ? (const image_set *)root : NULL;
 }
 
-static capl_status read_mask(const image_set *set, uint32_t i, capl_image *mask)
+typedef capl_status (*field_reader)(const file_fields *f, const file_sample *s, capl_image *scratch);
+
+/* A mask or target image in its file's size. */
+static capl_status read_one(const image_set *set, uint32_t i, field_reader read, capl_image *out)
 {
-  char title[TITLE_ROOM], mask_title[TITLE_ROOM];
+  char title[TITLE_ROOM];
+  held_titles held;
   encoded_bytes bytes;
   capl_image_info info;
   set->kind->title(set, i, title, sizeof title);
@@ -320,8 +331,8 @@ static capl_status read_mask(const image_set *set, uint32_t i, capl_image *mask)
   capl_status status = capl_image_probe(bytes.at, bytes.size, title, &info);
   free(bytes.owned);
   if (status != CAPL_OK) return at_place(set, i);
-  file_sample s = file_sample_of(set, i, title, info.width, info.height, mask_title);
-  return file_fields_read_mask(&set->fields, &s, mask) == CAPL_OK ? CAPL_OK : at_place(set, i);
+  file_sample s = file_sample_of(set, i, title, info.width, info.height, &held);
+  return read(&set->fields, &s, out) == CAPL_OK ? CAPL_OK : at_place(set, i);
 }
 
 capl_status capl_source_mask_counts(capl_source *source, uint32_t i, uint64_t count[256])
@@ -330,10 +341,30 @@ capl_status capl_source_mask_counts(capl_source *source, uint32_t i, uint64_t co
   const image_set *set = i < source->count ? set_of(source, &i) : NULL;
   if (!set || !file_fields_has_mask(&set->fields)) return CAPL_FAIL(CAPL_ESTATE, "this source has no masks in files");
   memset(count, 0, 256 * sizeof *count);
-  capl_status status = read_mask(set, i, &mask);
+  capl_status status = read_one(set, i, file_fields_read_mask, &mask);
   size_t n = status == CAPL_OK ? (size_t)mask.width * (size_t)mask.height : 0;
   for (size_t at = 0; at < n; at++) count[mask.pixels[at]]++;
   capl_image_fini(&mask);
+  return status;
+}
+
+capl_status capl_source_target_levels(capl_source *source, uint32_t i, double level[3])
+{
+  capl_image target = {0};
+  const image_set *set = i < source->count ? set_of(source, &i) : NULL;
+  if (!set || !target_files_has(&set->fields.target))
+    return CAPL_FAIL(CAPL_ESTATE, "this source has no target images in files");
+  capl_status status = read_one(set, i, file_fields_read_target, &target);
+  size_t n = status == CAPL_OK ? (size_t)target.width * (size_t)target.height * (size_t)target.channels : 0;
+  uint8_t least = 255, greatest = 0;
+  uint64_t sum = 0;
+  for (size_t at = 0; at < n; at++) {
+    if (target.pixels[at] < least) least = target.pixels[at];
+    if (target.pixels[at] > greatest) greatest = target.pixels[at];
+    sum += target.pixels[at];
+  }
+  level[0] = least / 255.0, level[1] = greatest / 255.0, level[2] = n ? (double)sum / (double)n / 255 : 0;
+  capl_image_fini(&target);
   return status;
 }
 
@@ -348,13 +379,16 @@ const float *capl_source_numbers(const capl_source *source, int field, uint32_t 
 
 /* ---- as files hold them, for a database ------------------------------------------------------ */
 
-static capl_status mask_bytes(const image_set *set, uint32_t i, encoded_bytes *mask)
+typedef capl_status (*bytes_reader)(const file_fields *f, const file_sample *s, char title[BESIDE_ROOM],
+                                    encoded_bytes *bytes);
+
+static capl_status part_bytes(const image_set *set, uint32_t i, bytes_reader read, encoded_bytes *bytes)
 {
-  char title[TITLE_ROOM], mask_title[TITLE_ROOM], path[BESIDE_ROOM];
-  if (!file_fields_has_mask(&set->fields)) return CAPL_OK;
+  char title[TITLE_ROOM], path[BESIDE_ROOM];
+  held_titles held;
   set->kind->title(set, i, title, sizeof title);
-  file_sample s = file_sample_of(set, i, title, 0, 0, mask_title);
-  return file_fields_mask_bytes(&set->fields, &s, path, mask) == CAPL_OK ? CAPL_OK : at_place(set, i);
+  file_sample s = file_sample_of(set, i, title, 0, 0, &held);
+  return read(&set->fields, &s, path, bytes) == CAPL_OK ? CAPL_OK : at_place(set, i);
 }
 
 static capl_status numbers_text(const image_set *set, uint32_t i, char **json)
@@ -369,16 +403,14 @@ static capl_status numbers_text(const image_set *set, uint32_t i, char **json)
   return status;
 }
 
-capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask, char **json)
+capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask, encoded_bytes *target, char **json)
 {
   const image_set *set = set_of(source, &i);
-  *mask = (encoded_bytes){0};
+  *mask = *target = (encoded_bytes){0};
   *json = NULL;
   if (!set) return CAPL_OK;
-  if (set->fields.target.ending)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "%s: its target image lies in a file, and a database has no room for it",
-                     texts_get(&set->name, i));
-  CAPL_TRY(mask_bytes(set, i, mask));
+  if (file_fields_has_mask(&set->fields)) CAPL_TRY(part_bytes(set, i, file_fields_mask_bytes, mask));
+  if (target_files_has(&set->fields.target)) CAPL_TRY(part_bytes(set, i, file_fields_target_bytes, target));
   return numbers_text(set, i, json);
 }
 

@@ -22,8 +22,9 @@ typedef struct {
   /* What stands before that in messages: "list.tsv:12: "; NULL = nothing. */
   void (*place)(const image_set *set, uint32_t i, char *out, size_t room);
   capl_status (*encoded)(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes);
-  /* The mask of image i, and its title; NULL = masks lie in files. */
+  /* The mask of image i, its target image, and their titles; NULL, both = they lie in files. */
   void (*mask)(const image_set *set, uint32_t i, char *title, size_t room, encoded_bytes *bytes);
+  void (*target)(const image_set *set, uint32_t i, char *title, size_t room, encoded_bytes *bytes);
   void (*fini)(image_set *set); /* what the kind holds beside; NULL = nothing */
 } image_set_kind;
 
@@ -75,9 +76,10 @@ int image_set_used(const capl_source *source, const capl_read *what);
 capl_status image_widths_set(image_set *set, const capl_folder_options *options);
 capl_status image_widths_measure(image_set *set);
 
-/* What a source's sample has beside image and text, as files hold it: the bytes of its mask, the members of a JSON
-** object, of which the caller frees both; NULL = it has none. EIO; EVALUE as file_fields_write; ENOMEM. */
-capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask, char **json);
+/* What a source's sample has beside image and text, as files hold it: the bytes of its mask and of its target image,
+** the members of a JSON object, all of which the caller frees; NULL = it has none. EIO; EVALUE as file_fields_write;
+** ENOMEM. */
+capl_status image_set_parts(capl_source *source, uint32_t i, encoded_bytes *mask, encoded_bytes *target, char **json);
 
 /* A set of size bytes (its kind's struct, which begins with image_set), with these options; options may be NULL.
 ** EVALUE naming where. */

@@ -37,7 +37,7 @@ void list_lines_fini(list_lines *l)
 
 /* Columns of a table that has a header. */
 typedef struct {
-  int path, label, mask; /* label, mask: -1 = none */
+  int path, label, mask, target; /* but for path -1 = none */
   int *numbers;          /* of all fields, one after another; free() */
 } columns;
 
@@ -89,6 +89,12 @@ static capl_status keep_mask(reading *r, const char *path)
   return texts_add(&r->out->fields.path, path);
 }
 
+static capl_status keep_target(reading *r, const char *path)
+{
+  CAPL_TRY(check_path(r, path, "path of the target image"));
+  return texts_add(&r->out->fields.target_path, path);
+}
+
 /* label: NULL = the line has none. */
 static capl_status keep(reading *r, const char *path, const char *label)
 {
@@ -131,7 +137,16 @@ static capl_status no_text(const reading *r, const cJSON *value, const char *key
                    key, example);
 }
 
-/* Numbers and the mask of the object of this line. */
+/* The path of a file that an object has under a key; NULL = that has no text, which is an error. */
+static const char *path_of(const reading *r, const cJSON *object, const char *key, const char *example)
+{
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+  if (cJSON_IsString(value)) return value->valuestring;
+  no_text(r, value, key, example);
+  return NULL;
+}
+
+/* Numbers, the mask and the target image of the object of this line. */
 static capl_status read_fields_of(reading *r, const cJSON *object)
 {
   char where[PATH_ROOM];
@@ -139,10 +154,13 @@ static capl_status read_fields_of(reading *r, const cJSON *object)
   snprintf(where, sizeof where, "%s:%u", r->table.name, r->table.line);
   for (int k = 0; k < fields->n_numbers; k++)
     CAPL_TRY(field_numbers_add_object(&fields->numbers[k], where, object));
-  if (!fields->mask.column) return CAPL_OK;
-  const cJSON *mask = cJSON_GetObjectItemCaseSensitive(object, fields->mask.column);
-  if (!cJSON_IsString(mask)) return no_text(r, mask, fields->mask.column, "a_mask.png");
-  return keep_mask(r, mask->valuestring);
+  if (fields->mask.column) {
+    const char *mask = path_of(r, object, fields->mask.column, "a_mask.png");
+    CAPL_TRY(mask ? keep_mask(r, mask) : CAPL_EFORMAT);
+  }
+  if (!fields->target.column) return CAPL_OK;
+  const char *target = path_of(r, object, fields->target.column, "a_target.png");
+  return target ? keep_target(r, target) : CAPL_EFORMAT;
 }
 
 /* A label that is a list of names. */
@@ -187,7 +205,8 @@ static capl_status read_record(reading *r)
   const int *column = at->numbers;
   for (int k = 0; k < fields->n_numbers; column += fields->numbers[k++].of.n_columns)
     CAPL_TRY(field_numbers_add_record(&fields->numbers[k], &r->table, column));
-  return at->mask < 0 ? CAPL_OK : keep_mask(r, r->table.field[at->mask]);
+  if (at->mask >= 0) CAPL_TRY(keep_mask(r, r->table.field[at->mask]));
+  return at->target < 0 ? CAPL_OK : keep_target(r, r->table.field[at->target]);
 }
 
 static int find_column(const csv *t, const char *wanted, const char *const *usual)
@@ -212,15 +231,17 @@ static capl_status find_number_columns(reading *r)
 static capl_status find_columns(reading *r)
 {
   const capl_list_options *o = r->options;
-  const char *mask = r->out->fields.mask.column;
+  const char *mask = r->out->fields.mask.column, *target = r->out->fields.target.column;
   CAPL_TRY(csv_header(&r->table));
   r->at.path = find_column(&r->table, o->path_key, path_keys);
   r->at.label = find_column(&r->table, o->label_key, label_keys);
   r->at.mask = mask ? csv_column(&r->table, mask) : -1;
+  r->at.target = target ? csv_column(&r->table, target) : -1;
   if (r->at.path < 0) return csv_no_column(&r->table, o->path_key ? o->path_key : "path", "path");
   if (r->at.label < 0 && (r->labels || o->label_key))
     return csv_no_column(&r->table, o->label_key ? o->label_key : "label", "label");
   if (mask && r->at.mask < 0) return csv_no_column(&r->table, mask, "mask");
+  if (target && r->at.target < 0) return csv_no_column(&r->table, target, "target_image");
   return find_number_columns(r);
 }
 
@@ -257,7 +278,8 @@ static csv_style style_of(const capl_list_options *options, capl_list_format for
 static bool has_header(const reading *r, capl_list_format format)
 {
   const file_fields *fields = &r->out->fields;
-  return format == CAPL_LIST_CSV || (format == CAPL_LIST_TSV && (fields->n_numbers || fields->mask.column));
+  bool columns = fields->n_numbers || fields->mask.column || fields->target.column;
+  return format == CAPL_LIST_CSV || (format == CAPL_LIST_TSV && columns);
 }
 
 static capl_status read_line(reading *r, capl_list_format format, bool header)

@@ -13,7 +13,7 @@ typedef struct {
   texts path, label; /* equally many; labels may be missing */
   uint32_t *line;    /* [path.count], from 1; on which each begins */
   uint32_t lines;    /* room in line */
-  file_fields fields; /* begun by the caller, where there are some: paths of masks, numbers */
+  file_fields fields; /* begun by the caller, where there are some: paths of masks and target images, numbers */
 } list_lines; /* start from {0} */
 
 CAPL_API void list_lines_fini(list_lines *l);

@@ -1,5 +1,5 @@
 /* lmdb.c -- a source made of an LMDB database in the text-recognition convention: num-samples, image-%09d, label-%09d.
-** Beside these it may have mask-%09d, a PNG, and fields-%09d, a JSON object of numbers.
+** Beside these it may have mask-%09d, a PNG, target-%09d, an image, and fields-%09d, a JSON object of numbers.
 **
 ** The database is read once, by the program capl-lmdb, whose death is an error like any other (lmdb_reader.c). What it
 ** says is kept: records are later found in our own memory, by our own offsets.
@@ -166,21 +166,31 @@ static void lmdb_title(const image_set *set, uint32_t i, char *out, size_t room)
   snprintf(out, room, "%s: %s", set->where, texts_get(&set->name, i));
 }
 
-static capl_status lmdb_encoded(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes)
+/* Part k of a record: image, mask, target image. */
+static encoded_bytes part_of(const image_set *set, uint32_t i, int k)
 {
   const lmdb_source *s = (const lmdb_source *)set;
-  const uint64_t *at = s->at + 2 * (size_t)i;
+  const uint64_t *at = s->at + LMDB_KEPT * (size_t)i + k;
+  return (encoded_bytes){.at = s->bytes.at + at[0], .size = at[1] - at[0]};
+}
+
+static capl_status lmdb_encoded(const image_set *set, uint32_t i, const char *title, encoded_bytes *bytes)
+{
   (void)title;
-  *bytes = (encoded_bytes){.at = s->bytes.at + at[0], .size = at[1] - at[0]};
+  *bytes = part_of(set, i, 0);
   return CAPL_OK;
 }
 
 static void lmdb_mask(const image_set *set, uint32_t i, char *title, size_t room, encoded_bytes *bytes)
 {
-  const lmdb_source *s = (const lmdb_source *)set;
-  const uint64_t *at = s->at + 2 * (size_t)i + 1;
   snprintf(title, room, "%s: mask-%09u", set->where, i + 1);
-  *bytes = (encoded_bytes){.at = s->bytes.at + at[0], .size = at[1] - at[0]};
+  *bytes = part_of(set, i, 1);
+}
+
+static void lmdb_target(const image_set *set, uint32_t i, char *title, size_t room, encoded_bytes *bytes)
+{
+  snprintf(title, room, "%s: target-%09u", set->where, i + 1);
+  *bytes = part_of(set, i, 2);
 }
 
 static void lmdb_fini(image_set *set)
@@ -218,7 +228,7 @@ capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *opti
 {
   static const image_set_kind kind = {
     .ops = IMAGE_SET_OPS, .opener = "data.lmdb", .title = lmdb_title, .encoded = lmdb_encoded, .mask = lmdb_mask,
-    .fini = lmdb_fini};
+    .target = lmdb_target, .fini = lmdb_fini};
   static const capl_lmdb_options defaults;
   image_set *set;
   if (!options) options = &defaults;

@@ -34,10 +34,10 @@ static capl_status bad_record(const lmdb_stream *s, const char *what)
 
 static capl_status reserve(lmdb_stream *s)
 {
-  if (2 * s->count + 2 < s->places) return CAPL_OK;
+  if (LMDB_KEPT * s->count + LMDB_KEPT < s->places) return CAPL_OK;
   uint32_t places = s->places + s->places / 2 + 256;
   uint64_t *grown = realloc(s->at, places * sizeof *grown);
-  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u records", s->where, places / 2);
+  if (!grown) return CAPL_FAIL(CAPL_ENOMEM, "%s: no memory for %u records", s->where, places / LMDB_KEPT);
   if (!s->at) grown[0] = 0;
   s->at = grown;
   s->places = places;
@@ -56,6 +56,7 @@ static capl_status begin_count(lmdb_stream *s)
 }
 
 static bool wants_mask(const lmdb_stream *s) { return s->wanted && file_fields_has_mask(s->wanted); }
+static bool wants_target(const lmdb_stream *s) { return s->wanted && target_files_has(&s->wanted->target); }
 static bool wants_numbers(const lmdb_stream *s) { return s->wanted && s->wanted->n_numbers > 0; }
 
 static capl_status no_part(const lmdb_stream *s, const char *part, const char *option)
@@ -65,15 +66,18 @@ static capl_status no_part(const lmdb_stream *s, const char *part, const char *o
   return CAPL_EFORMAT;
 }
 
-/* Mask and fields. */
+/* Mask, target image and fields. */
 static capl_status begin_parts(lmdb_stream *s)
 {
   const lmdb_frame *f = &s->frame;
   if (f->mask > LMDB_IMAGE_MAX) return bad_record(s, "the mask has more than 64 MiB");
+  if (f->target > LMDB_IMAGE_MAX) return bad_record(s, "the target image has more than 64 MiB");
   if (f->fields > LMDB_FIELDS_MAX) return bad_record(s, "the fields have more than 1 MiB");
   if (wants_mask(s) && !f->mask) return no_part(s, "mask", "mask");
+  if (wants_target(s) && !f->target) return no_part(s, "target", "target_image");
   if (wants_numbers(s) && !f->fields) return no_part(s, "fields", s->wanted->numbers[0].of.name);
   s->mask_left = f->mask;
+  s->target_left = f->target;
   s->fields_left = f->fields;
   s->json_length = 0;
   if (!wants_numbers(s)) return CAPL_OK;
@@ -141,9 +145,10 @@ static capl_status end_record(lmdb_stream *s)
   bool labelled = s->frame.label != LMDB_NO_LABEL;
   if (labelled) CAPL_TRY(check_label(s));
   CAPL_TRY(texts_add(&s->label, labelled ? s->text : NULL));
-  uint64_t *at = s->at + 2 * s->count++;
+  uint64_t *at = s->at + LMDB_KEPT * (size_t)s->count++;
   at[1] = at[0] + s->frame.image;
-  at[2] = s->bytes.size;
+  at[2] = at[1] + (wants_mask(s) ? s->frame.mask : 0);
+  at[3] = s->bytes.size;
   return add_numbers(s);
 }
 
@@ -190,6 +195,11 @@ static capl_status take(lmdb_stream *s, const uint8_t *bytes, size_t size, size_
     s->mask_left -= (uint32_t)*taken;
     return wants_mask(s) ? byte_store_append(&s->bytes, bytes, *taken) : CAPL_OK;
   }
+  if (s->target_left) {
+    *taken = least(size, s->target_left);
+    s->target_left -= (uint32_t)*taken;
+    return wants_target(s) ? byte_store_append(&s->bytes, bytes, *taken) : CAPL_OK;
+  }
   *taken = least(size, s->fields_left);
   if (wants_numbers(s)) memcpy(s->json + s->json_length, bytes, *taken);
   s->json_length += (uint32_t)*taken;
@@ -199,7 +209,8 @@ static capl_status take(lmdb_stream *s, const uint8_t *bytes, size_t size, size_
 
 static bool is_whole(const lmdb_stream *s)
 {
-  return s->have == sizeof s->frame && !s->image_left && !s->label_left && !s->mask_left && !s->fields_left;
+  return s->have == sizeof s->frame && !s->image_left && !s->label_left && !s->mask_left && !s->target_left &&
+         !s->fields_left;
 }
 
 capl_status lmdb_stream_feed(lmdb_stream *s, const void *bytes, size_t size)

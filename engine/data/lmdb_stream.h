@@ -15,30 +15,31 @@
 
 enum {
   LMDB_COUNT = 0x314e5443,  /* number records follow */
-  LMDB_RECORD = 0x31434552, /* number from 1; bytes of image, label, mask and fields follow, in this order */
+  LMDB_RECORD = 0x31434552, /* number from 1; bytes of image, label, mask, target and fields follow, in this order */
   LMDB_ERROR = 0x31525245,  /* label bytes of text follow, and nothing else */
   LMDB_END = 0x31444e45,    /* number as in the count */
 };
+enum { LMDB_KEPT = 3 }; /* parts of a record whose bytes are kept: image, mask, target */
 enum { LMDB_IMAGE_MAX = 64 << 20, LMDB_LABEL_MAX = 4095, LMDB_FIELDS_MAX = 1 << 20, LMDB_COUNT_MAX = 999999999 };
 static const uint32_t LMDB_NO_LABEL = 0xffffffff;
 
 /* Before each part, in this machine's byte order. */
 typedef struct {
-  uint32_t kind, number, image, label, mask, fields; /* bytes of each part; a mask, fields of 0 = there is none */
+  uint32_t kind, number, image, label, mask, target, fields; /* bytes of each part; from mask on 0 = there is none */
 } lmdb_frame;
 
 typedef struct {
   const char *where; /* the database, for messages; borrowed */
   byte_store bytes;
-  uint64_t *at; /* image i is bytes at[2 i] .. at[2 i + 1], its mask those up to at[2 i + 2] */
+  uint64_t *at; /* image i is bytes at[3 i] .. at[3 i + 1], its mask those up to at[3 i + 2], its target the next */
   texts label;
-  file_fields *wanted; /* gets the numbers; has a mask: masks are kept. NULL = neither; borrowed */
+  file_fields *wanted; /* gets the numbers; what it has of masks and targets is kept. NULL = nothing; borrowed */
   uint32_t count, places; /* records complete; room in at */
   uint32_t promised;
   bool counted, ended;
   /* the part that is arriving */
   lmdb_frame frame;
-  uint32_t have, image_left, label_left, mask_left, fields_left; /* bytes of the frame; still to come */
+  uint32_t have, image_left, label_left, mask_left, target_left, fields_left; /* bytes of the frame; still to come */
   char text[LMDB_LABEL_MAX + 1];
   uint32_t text_length, json_length;
   char *json; /* fields of the record */

@@ -31,7 +31,7 @@ struct capl_lmdb_writer {
   size_t room, used, in_txn; /* bytes: of the map, at the last commit, written since (at most) */
   uint32_t count;
   bool made, committed; /* the temporary folder is ours; dir is in place */
-  bool has[3];          /* records have texts, masks, fields */
+  bool has[4];          /* records have texts, masks, fields, target images */
 };
 
 static capl_status failed(const capl_lmdb_writer *w, int status)
@@ -171,11 +171,15 @@ static capl_status check_record(const capl_lmdb_writer *w, const capl_lmdb_recor
   if (r->mask && (r->mask_bytes < 1 || r->mask_bytes > LMDB_IMAGE_MAX))
     return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: a mask has 1 byte to 64 MiB, not %zu bytes", w->dir, number,
                      r->mask_bytes);
+  if (r->target && (r->target_bytes < 1 || r->target_bytes > LMDB_IMAGE_MAX))
+    return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: a target image has 1 byte to 64 MiB, not %zu bytes", w->dir, number,
+                     r->target_bytes);
   if (bytes_of(r->fields) > LMDB_FIELDS_MAX)
     return CAPL_FAIL(CAPL_EVALUE, "%s: record %u: its numbers have more than 1 MiB", w->dir, number);
   CAPL_TRY(check_all_have(w, 0, "label", r->text));
   CAPL_TRY(check_all_have(w, 1, "mask", r->mask));
   CAPL_TRY(check_all_have(w, 2, "JSON object of numbers", r->fields));
+  CAPL_TRY(check_all_have(w, 3, "target image", r->target));
   if (w->count >= LMDB_COUNT_MAX) return CAPL_FAIL(CAPL_EVALUE, "%s: more than %d records", w->dir, LMDB_COUNT_MAX);
   return CAPL_OK;
 }
@@ -184,12 +188,13 @@ capl_status capl_lmdb_append_record(capl_lmdb_writer *w, const capl_lmdb_record 
 {
   if (!w->txn) return CAPL_FAIL(CAPL_ESTATE, "%s: is written already, or could not be", w->dir);
   CAPL_TRY(check_record(w, r));
-  CAPL_TRY(reserve(w, r->image_bytes + bytes_of(r->text) + r->mask_bytes + bytes_of(r->fields)));
+  CAPL_TRY(reserve(w, r->image_bytes + bytes_of(r->text) + r->mask_bytes + r->target_bytes + bytes_of(r->fields)));
   CAPL_TRY(put_numbered(w, "image", r->image, r->image_bytes));
   if (r->text) CAPL_TRY(put_numbered(w, "label", r->text, strlen(r->text)));
   if (r->mask) CAPL_TRY(put_numbered(w, "mask", r->mask, r->mask_bytes));
+  if (r->target) CAPL_TRY(put_numbered(w, "target", r->target, r->target_bytes));
   if (r->fields) CAPL_TRY(put_numbered(w, "fields", r->fields, strlen(r->fields)));
-  w->has[0] = r->text, w->has[1] = r->mask, w->has[2] = r->fields;
+  w->has[0] = r->text, w->has[1] = r->mask, w->has[2] = r->fields, w->has[3] = r->target;
   w->count++;
   return CAPL_OK;
 }
@@ -252,18 +257,19 @@ void capl_lmdb_free(capl_lmdb_writer *w)
 
 static capl_status pack_one(capl_source *source, uint32_t i, capl_lmdb_writer *w)
 {
-  encoded_bytes bytes, mask = {0};
+  encoded_bytes bytes, mask = {0}, target = {0};
   capl_image_info info;
   char title[PATH_ROOM], *fields = NULL;
   CAPL_TRY(capl_source_encoded(source, i, &bytes));
   capl_status status = capl_image_probe(bytes.at, bytes.size, capl_source_title(source, i, title, sizeof title), &info);
-  if (status == CAPL_OK) status = image_set_parts(source, i, &mask, &fields);
+  if (status == CAPL_OK) status = image_set_parts(source, i, &mask, &target, &fields);
   if (status == CAPL_OK)
     status = capl_lmdb_append_record(w, &(capl_lmdb_record){
       .image = bytes.at, .image_bytes = bytes.size, .text = capl_source_text(source, i), .mask = mask.at,
-      .mask_bytes = mask.size, .fields = fields});
+      .mask_bytes = mask.size, .target = target.at, .target_bytes = target.size, .fields = fields});
   free(bytes.owned);
   free(mask.owned);
+  free(target.owned);
   free(fields);
   return status;
 }

@@ -36,6 +36,9 @@ typedef struct {
 struct field_kind {
   const char *name;
   size_t own_size;
+  bool pixels;  /* as an input it is the image itself, whose preprocessing the model's file says: one kind */
+  bool spelled; /* its outputs are texts */
+  bool first;   /* outputs of the first model files, which name no kind, are of this one */
   /* Reads the keys of a description into f, whose own is all zero. EFORMAT. */
   capl_status (*read)(const field_keys *k, model_field *f);
   void (*fini)(model_field *f); /* what own points to; NULL = nothing */
@@ -57,6 +60,11 @@ struct field_kind {
 extern const field_kind *const field_kinds[];
 /* NULL = there is none of this name. */
 const field_kind *field_kind_named(const char *name);
+/* The one whose inputs are pixels, and that of files without a kind. */
+const field_kind *field_kind_pixels(void);
+const field_kind *field_kind_first(void);
+/* The kind of an input, of which an image has none of its own: never NULL. */
+const field_kind *field_input_kind(const model_field *f);
 
 /* Reads a description of the kind that k's `key` names; absent: the kind where it is missing, NULL = an error. f->name
 ** stays. EFORMAT, ENOMEM; f is empty then. */

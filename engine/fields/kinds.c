@@ -25,6 +25,28 @@ const field_kind *field_kind_named(const char *name)
   return NULL;
 }
 
+const field_kind *field_kind_pixels(void)
+{
+  int k = 0;
+  while (!field_kinds[k]->pixels) k++;
+  return field_kinds[k];
+}
+
+const field_kind *field_kind_first(void)
+{
+  int k = 0;
+  while (!field_kinds[k]->first) k++;
+  return field_kinds[k];
+}
+
+const field_kind *field_input_kind(const model_field *f) { return f->kind ? f->kind : field_kind_pixels(); }
+
+bool capl_field_kind_is_pixels(const char *name)
+{
+  const field_kind *kind = field_kind_named(name);
+  return kind && kind->pixels;
+}
+
 const char *capl_field_kind_name(int k)
 {
   int n = 0;

@@ -123,7 +123,7 @@ static capl_status no_input(const field_keys *k)
 static capl_status read_input(const field_keys *k, model_meta *m, model_field *f)
 {
   const cJSON *kind = keys_get(k, "kind");
-  if (cJSON_IsString(kind) && strcmp(kind->valuestring, "image") == 0) {
+  if (cJSON_IsString(kind) && field_kind_named(kind->valuestring) == field_kind_pixels()) {
     if (m->width > 0) return keys_wrong(k, "kind", "another kind: one input is an image already", kind);
     return read_image(k, m);
   }
@@ -189,7 +189,7 @@ static capl_status read_outputs(const char *path, const cJSON *root, model_meta 
 {
   if (cJSON_HasObjectItem(root, "outputs"))
     return read_list(path, root, "outputs", m, m->outputs, &m->n_outputs, read_output);
-  CAPL_TRY(model_field_read(&(field_keys){path, "", root}, "output", "text", &m->outputs[0]));
+  CAPL_TRY(model_field_read(&(field_keys){path, "", root}, "output", field_kind_first()->name, &m->outputs[0]));
   m->n_outputs = 1;
   return CAPL_OK;
 }

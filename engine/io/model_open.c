@@ -111,7 +111,7 @@ static capl_status check_inputs(capl_model *m)
     const graph_input *input = &m->graph->inputs[m->in_port[i]];
     char described[160];
     size_t count = field_numbers(input->ndim - 1, input->size + 1);
-    m->inputs[i] = (capl_model_field){f->name, f->kind ? f->kind->name : "image", f->vocab, count};
+    m->inputs[i] = (capl_model_field){f->name, field_input_kind(f)->name, f->vocab, count};
     if (!f->kind) CAPL_TRY(check_image(m, input));
     else if (input->dtype != CAPL_F32 || !f->kind->fits(f, input->ndim - 1, input->size + 1)) {
       f->kind->expects(f, described, sizeof described);

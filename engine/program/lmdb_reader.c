@@ -38,7 +38,7 @@
 /* ---- speaking -------------------------------------------------------------------------------- */
 
 /* All parts in one go where the pipe takes them. Ends the program when nobody listens any more. */
-enum { PARTS = 4 }; /* image, label, mask, fields */
+enum { PARTS = 5 }; /* image, label, mask, target, fields */
 static bool say(const lmdb_frame *frame, const MDB_val value[PARTS])
 {
   struct iovec part[1 + PARTS] = {{(void *)frame, sizeof *frame}};
@@ -223,7 +223,7 @@ static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t
     const char *name;
     size_t most; /* bytes */
   } parts[PARTS] = {{"image", LMDB_IMAGE_MAX}, {"label", LMDB_LABEL_MAX}, {"mask", LMDB_IMAGE_MAX},
-                    {"fields", LMDB_FIELDS_MAX}};
+                    {"target", LMDB_IMAGE_MAX}, {"fields", LMDB_FIELDS_MAX}};
   MDB_val value[PARTS] = {{0}};
   bool there[PARTS];
   for (int k = 0; k < PARTS; k++) {
@@ -235,7 +235,7 @@ static void send_record(MDB_txn *txn, MDB_dbi records, uint32_t number, uint32_t
   if (!there[0]) fail("image-%09u is missing; num-samples says %u", number, count);
   lmdb_frame frame = {LMDB_RECORD, number, (uint32_t)value[0].mv_size,
                       there[1] ? (uint32_t)value[1].mv_size : LMDB_NO_LABEL, (uint32_t)value[2].mv_size,
-                      (uint32_t)value[3].mv_size};
+                      (uint32_t)value[3].mv_size, (uint32_t)value[4].mv_size};
   if (!say(&frame, value)) _exit(3);
 }
 

@@ -81,7 +81,8 @@ CAPL_API int capl_vocab_encode(const capl_vocab *vocab, const char *text, int32_
 
 enum { CAPL_FIELDS_MAX = 4, CAPL_FIELD_NAME = 24 };
 
-/* Coordinates are px; the image spans 0..W and 0..H, so the centre of the pixel at the top left is (0.5, 0.5). */
+/* How a field lies in memory and moves with its image: what several kinds of outputs share.
+** Coordinates are px; the image spans 0..W and 0..H, so the centre of the pixel at the top left is (0.5, 0.5). */
 typedef enum {
   CAPL_FIELD_MASK,   /* u8 (H,W): a class per pixel */
   CAPL_FIELD_POINTS, /* f32 (P,3): x, y, 1 = visible or 0 = not */
@@ -145,6 +146,8 @@ typedef struct {
 
 /* Names of the kinds, in their order; NULL behind the last. */
 CAPL_API const char *capl_field_kind_name(int k);
+/* Whether a model's input of this kind is the pixels of an image. */
+CAPL_API bool capl_field_kind_is_pixels(const char *name);
 
 /* How texts are read from scores. All zero: no beam, all characters, any length. */
 typedef struct {

@@ -44,6 +44,7 @@ typedef struct {
 /* An image for each image, of its size: what a model shall make of it. */
 typedef struct {
   const char *ending; /* "_target.png": a_target.png lies beside a.jpg, and is no image of the set; NULL = none */
+  const char *column; /* of a list: it holds their paths, from root or the list's root on; NULL = the ending says it */
   const char *root;   /* folder in which they lie as images do in theirs; NULL = the images' own */
   int channels;       /* 1 or 3; 0 = as many as the images have */
 } capl_target_files;
@@ -117,6 +118,9 @@ CAPL_API capl_status capl_source_list_new(const char *file, const capl_list_opti
 /* How many pixels of sample i's mask, as its file has it, are of each class; level 255 may stand for none. ESTATE for a
 ** source without masks in files; EIO, EFORMAT, EVALUE as reading it. */
 CAPL_API capl_status capl_source_mask_counts(capl_source *source, uint32_t i, uint64_t count[256]);
+/* Least, greatest and mean level of sample i's target image, from 0 to 1, in its file's size. ESTATE for a source without
+** target images in files; errors as reading it. */
+CAPL_API capl_status capl_source_target_levels(capl_source *source, uint32_t i, double level[3]);
 /* The numbers that sample i's file gives for a field, `width` to a row: 3 of a point, 5 of a box, 1 of other numbers;
 ** in px of the image file. Borrowed; NULL = no such field, no such sample. */
 CAPL_API const float *capl_source_numbers(const capl_source *source, int field, uint32_t i, int *rows, int *width);
@@ -128,9 +132,9 @@ typedef struct {
 } capl_lmdb_options;
 
 /* The records of an LMDB database in the convention of text recognition: num-samples, and for each i from 1 on
-** image-%09d, a PNG or JPEG file, and label-%09d; for fields mask-%09d, a PNG (any ending or column of masks stands for
-** it), and fields-%09d, a JSON object with the keys of numbers. path: the database's folder, or its file. All of it is
-** read here, by a process of its own, for liblmdb does not survive every file.
+** image-%09d, a PNG or JPEG file, and label-%09d; for fields mask-%09d, a PNG, and target-%09d, an image (any ending or
+** column stands for either), and fields-%09d, a JSON object with the keys of numbers. path: the database's folder, or
+** its file. All of it is read here, by a process of its own, for liblmdb does not survive every file.
 ** EIO if it cannot be read; EFORMAT for another kind of file, a damaged one (naming the record), a missing record, a
 ** wrong num-samples; EVALUE if it is empty; EUNSUPPORTED if the program capl-lmdb is missing. */
 CAPL_API capl_status capl_source_lmdb_new(const char *path, const capl_lmdb_options *options, capl_source **source);
@@ -148,16 +152,18 @@ typedef struct {
   const char *text; /* its label; NULL = none */
   const void *mask; /* a PNG of classes; NULL = none */
   size_t mask_bytes;
+  const void *target; /* an encoded target image; NULL = none */
+  size_t target_bytes;
   const char *fields; /* a JSON object of numbers; NULL = none */
 } capl_lmdb_record;
-/* The same with a mask and numbers. EVALUE also for a part that some records only have. */
+/* The same with a mask, a target image and numbers. EVALUE also for a part that some records only have. */
 CAPL_API capl_status capl_lmdb_append_record(capl_lmdb_writer *writer, const capl_lmdb_record *record);
 /* Puts everything on disk and dir in its place. EIO; EVALUE if no record was written. */
 CAPL_API capl_status capl_lmdb_commit(capl_lmdb_writer *writer);
 /* What is not committed is removed. NULL is fine. */
 CAPL_API void capl_lmdb_free(capl_lmdb_writer *writer);
-/* All samples of a source of files as they are, with their texts, masks and numbers: the same options open it. Errors
-** also as capl_image_probe. stop: may be NULL. */
+/* All samples of a source of files as they are, with their texts, masks, target images and numbers: the same options
+** open it. Errors also as capl_image_probe. stop: may be NULL. */
 CAPL_API capl_status capl_lmdb_pack(capl_source *source, const char *dir, bool (*stop)(void));
 
 /* The samples id[0..count) of parent, in that order; holds a reference to it. Labels set here are set there.

@@ -218,7 +218,8 @@ def readings():
         os.makedirs(name)
         rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
         rows += [{"step": k, "val_loss": 1, "val_" + kind[1]: exact} for k in (20, 40)]
-        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "data": {"train": {"count": 300, "length": 4, "classes": 3}}}),
+        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "model": {"trainable": 5000},
+                                              "data": {"train": {"count": 300, "length": 4, "classes": 3}}}),
                            ("result.json", {"initial_loss": [{"loss": of}]}),
                            ("evaluation.json", said or {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
             with open(f"{name}/{file}", "w", encoding="utf-8") as out:
@@ -245,6 +246,15 @@ def readings():
     found = run("parts", [], 0.3, 0.01, True, "mse", ("multilabel", "exact_match"), {"kind": "several", "outputs": {"worn": sets}})
     has(found, "readings", "error", "worn: no class is predicted")
     check("small set" not in found, "another loss says nothing of them", str(found))
+    for kind, numbers, rest in [("localization", 600, {"by_point": [{"name": "gap", "n": 50, "rmse": 2, "spread": 40}]}),
+                                ("regression", 300, {"n": 50, "r2": 0.9}),
+                                ("detection", 3000, {"n": 50, "classes": [{"name": "car", "n": 100, "found": 99, "recall": 0.9}]})]:
+        found = run("few_" + kind, [], 1, 0.01, False, "mse", (kind, "mae"), {"kind": kind, **rest})
+        has(found, "small set", "warning", f"300 training samples are overfitted: {numbers} numbers of 300 training samples for 5000 parameters",
+            "the loss on val samples is 34.", "augment = true; more images")
+        check("small set" not in run("even_" + kind, [], 1, 0.9, False, "mse", (kind, "mae"), {"kind": kind, **rest}), f"{kind}: a loss as high")
+    several = {"kind": "several", "outputs": {"a": {"kind": "regression", "n": 50, "by_number": [{"name": str(i), "r2": 0.9} for i in range(17)]}}}
+    check("small set" not in run("enough", [], 1, 0.01, False, "mse", ("several", "a.mae"), several), "5100 numbers for 5000 parameters")
     found = look("heart")[0]
     check("readings" not in found and "loss" not in found, "jumps of a loss that is next to nothing are none", str(found))
 

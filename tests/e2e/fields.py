@@ -149,18 +149,49 @@ def image():
     check("PSNR " in out and "psnr" in e["worst"][0] and os.path.isfile("runs/image/" + e["worst"][0]["overlay"]), "the worst ones", str(e)[:400])
     r = evaluated(model, "set", *words)
     check(r["n"] == N and r["psnr"] > 15 and 0 < r["mse"] < r["mae"] < 0.2, "eval", str(r)[:400])
+    of_images(model, r)
     with open("one.csv", "w", encoding="utf-8") as file:
-        file.write("path\nset/00.png\n")
-    one = evaluated(model, "one.csv", *words)
+        file.write("path,clean\nset/00.png,set/00_clean.png\n")
+    one = evaluated(model, "one.csv", "--target_image=clean")
     status, out, err = capl("predict", model, "set/00.png", "--out=drawn", "--json")
     check(status == 0 and json.loads(out)["image"] == {"width": 24, "height": 8}, "predict", out + err)
     os.rename("drawn/00.png", "set/00_clean.png")
-    same = evaluated(model, "one.csv", *words)
+    same = evaluated(model, "one.csv", "--target_image=clean")
     check(one["psnr"] < 100 and same["psnr"] == 100 and same["mse"] < 1e-12, "what predict writes is what eval reads", f"{one} {same}"[:400])
     refused(["eval", model, "--data=set"], "set/00_target.png: ", "it is the target image of set/00.png")
     with open("set/00_clean.png", "wb") as file:
         file.write(png(24, 9, lambda x, y: 0))
     refused(["eval", model, "--data=set", *words], "set/00_clean.png: the target image is 24 x 9 px, but its image set/00.png is 24 x 8")
+
+
+def of_images(model, r):
+    """r: what eval said of the folder. The same images by a list and by a database; what capl data says of them."""
+    with open("clean.csv", "w", encoding="utf-8") as file:
+        file.write("path,clean\n" + "".join(f"set/{i:02}.png,set/{i:02}_clean.png\n" for i in range(N)))
+    listed = evaluated(model, "clean.csv", "--target_image=clean")
+    status, out, err = capl("data", "pack", "set", "--label=none", "--target_image=_clean.png", "--out=clean")
+    check(status == 0 and "48 images with target_image in" in out, "pack", out + err)
+    packed = evaluated(model, "clean", "--target_image=true")
+    check(r["mse"] == listed["mse"] == packed["mse"] and listed["n"] == packed["n"] == N, "the same of a list and a database",
+          f"{listed} {packed}"[:400])
+    for words in (["set", "--label=none", "--target_image=_clean.png"], ["clean.csv", "--target_image=clean"], ["clean", "--target_image=true"]):
+        status, out, err = capl("data", "stat", *words)
+        check(status == 0 and "target_image 48 target images, levels 0.118 to 0.824, mean 0." in out and " of one level alone" in out,
+              f"data stat {words}", out + err)
+        status, out, err = capl("data", "check", *words)
+        check(status == 0 and "note: target images of one level alone: " in out and ", such as " in out, f"data check {words}", out + err)
+    with open("bad.csv", "w", encoding="utf-8") as file:
+        file.write("path,clean\nset/00.png,set/01_clean.png\nset/01.png,set/gone.png\nset/02.png,set/02.json\n")
+    status, out, err = capl("data", "check", "bad.csv", "--target_image=clean")
+    check(status == 1 and "target images that cannot be used: 2" in out and "bad.csv:3: set/gone.png: " in out and "bad.csv:4: set/02.json: " in out,
+          "data check names files and lines", out + err)
+    status, out, err = capl("data", "stat", "set", "--label=none")
+    check(status == 0 and "target images" not in out, "endings of one's own are not guessed", out + err)
+    with open("set/00_target.png", "wb") as file:
+        file.write(png(24, 8, lambda x, y: 9))
+    status, out, err = capl("data", "stat", "set", "--label=none")
+    check("1 look like some, such as 00_target.png: --target_image=_target.png reads them so" in out, "those of the usual one are", out + err)
+    os.remove("set/00_target.png")
 
 
 def main():

@@ -11,8 +11,9 @@
 static void check_records(const lmdb_stream *s)
 {
   for (uint32_t i = 0; i < s->count; i++) {
-    const uint64_t *at = s->at + 2 * i;
-    FUZZ_CHECK(at[0] < at[1] && at[1] <= at[2] && at[2] <= s->bytes.size && (s->wanted || at[1] == at[2]));
+    const uint64_t *at = s->at + LMDB_KEPT * i;
+    FUZZ_CHECK(at[0] < at[1] && at[1] <= at[2] && at[2] <= at[3] && at[3] <= s->bytes.size &&
+               (s->wanted || at[1] == at[3]));
     for (const char *p = texts_get(&s->label, i); p && *p; p += capl_text_char(p)) FUZZ_CHECK(capl_text_char(p) > 0);
   }
 }
@@ -33,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (s.ended && status == CAPL_OK) {
     FUZZ_CHECK(s.count == s.promised && byte_store_seal(&s.bytes) == CAPL_OK);
     uint32_t sum = 0;
-    for (uint64_t i = 0; i < s.at[2 * s.count]; i++) sum += s.bytes.at[i];
+    for (uint64_t i = 0; i < s.at[LMDB_KEPT * s.count]; i++) sum += s.bytes.at[i];
     FUZZ_CHECK(sum != 0xffffffff);
   }
   if (s.ended && status == CAPL_OK && s.wanted) fuzz_check_fields(&fields, s.count);

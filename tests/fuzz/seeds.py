@@ -185,14 +185,14 @@ def files_beside():
         put("beside", key, b"\x01" + ('{"%s": %s, "p": [1, 2], "x": 1, "y": 2, "r": 3, "b": 4, "n": 5}' % (key, value)).encode())
 
 
-def frame(kind, number, image=0, label=0, data=b"", mask=0, fields=0):
-    return kind + struct.pack("<IIIII", number, image, label, mask, fields) + data
+def frame(kind, number, image=0, label=0, data=b"", mask=0, fields=0, target=0):
+    return kind + struct.pack("<IIIIII", number, image, label, mask, target, fields) + data
 
 
 def streams():
     first, second = frame(b"REC1", 1, 3, 2, b"abcAB"), frame(b"REC1", 2, 1, 1, b"dC")
     numbers = b'{"p": [[1, 2], [3, 4, 0]], "x": 1, "y": null, "r": 2, "b": 3, "n": -1e3}'
-    with_parts = frame(b"REC1", 1, 3, 2, b"abcABmask" + numbers, 4, len(numbers))
+    with_parts = frame(b"REC1", 1, 3, 2, b"abcABmasktarget" + numbers, 4, len(numbers), 6)
     for piece in (b"\x05", b"\x3f", b"\x9f", b"\x45"):
         at = piece.hex()
         put("lmdb_stream", f"two_{at}", piece + frame(b"CTN1", 2) + first + second + frame(b"END1", 2))

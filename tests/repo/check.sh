@@ -46,6 +46,10 @@ printf -- '-- one.lua: requires what requires it.\n-- %s\nreturn require("data.o
 printf -- '-- other.lua: does so when it is called.\n-- %s\nreturn function() return require "data.one" end\n' "$spdx" >lua/capl/data/other.lua
 printf -- '-- asks.lua: asks the environment.\n-- %s\nlocal core = ...\nreturn core.sys.getenv("HOME")\n' "$spdx" >lua/capl/data/asks.lua
 
+printf -- '-- asks.lua: knows kinds.\n-- %s\nlocal function draws(x, value) return x.kind == "mask" or value.text(x, "kind") == "regression" end\nreturn {draws, require "fields.points",\n  localization = draws}\n' \
+  "$spdx" >lua/capl/report/asks.lua
+printf '/* asks.c -- knows a kind.\n** %s */\nint f(const field_kind *kind) { return strcmp(kind->name, "points"); }\n' "$spdx" >engine/io/asks.c
+
 mkdir engine/undescribed
 printf '/* thing.c -- lives in a folder without README.\n** %s */\nint x;\n' "$spdx" >engine/undescribed/thing.c
 # shellcheck disable=SC2016 # of the README
@@ -66,7 +70,7 @@ for expected in \
   'purpose: engine/base/purposeless.c:1' 'purpose: engine/base/unlicensed.c:1' 'size: lua/long.lua:1002' 'columns: lua/wide.lua:3' \
   'readme: engine/undescribed/README.md:1' \
   'readme: engine/monitor/README.md:1: names gone.c' 'readme: engine/README.md:1: does not name monitor/' 'lua_h: engine/data/luafan.c:3' \
-  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' 'backends: lua/backends.lua:3' \
+  'direction: engine/base/upward.c:3' 'direction: engine/base/upward.c:4' 'direction: engine/program/launch/curious.c:3' 'silence: engine/io/chatty.c:3' 'kinds: lua/capl/report/asks.lua:3' 'kinds: lua/capl/report/asks.lua:4' 'kinds: lua/capl/report/asks.lua:5' 'kinds: engine/io/asks.c:3' 'backends: lua/backends.lua:3' \
   'attributes: engine/ops/counting.c:3' 'attributes: engine/backend/ref/positional.c:3' \
   'lua_direction: lua/capl/nn/upward.lua:3: requires run' 'lua_direction: lua/capl/nn/upward.lua:3: requires init' \
   'lua_circles: lua/capl: data.one' 'lua_circles: lua/capl: data.other' 'module_state: lua/capl/data/setting.lua:4' 'environment: lua/capl/data/asks.lua:4' \

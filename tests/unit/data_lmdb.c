@@ -203,9 +203,9 @@ static void a_large_database_grows_as_it_must(void **state)
   assert_int_equal(s.count, RECORDS);
   assert_ok(byte_store_seal(&s.bytes));
   for (int i = 0; i < RECORDS; i++) {
-    assert_int_equal(s.at[2 * i + 1] - s.at[2 * i], BYTES);
-    assert_int_equal(s.bytes.at[s.at[2 * i]], i);
-    assert_int_equal(s.bytes.at[s.at[2 * i + 1] - 1], i);
+    assert_int_equal(s.at[LMDB_KEPT * i + 1] - s.at[LMDB_KEPT * i], BYTES);
+    assert_int_equal(s.bytes.at[s.at[LMDB_KEPT * i]], i);
+    assert_int_equal(s.bytes.at[s.at[LMDB_KEPT * i + 1] - 1], i);
   }
   lmdb_stream_fini(&s);
   free(bytes);
@@ -400,8 +400,8 @@ static void a_reader_that_dies_is_an_error(void **state)
                                               "record 1: the file is damaged or cut short");
   assert_reader("exit 3", CAPL_EFORMAT,
                 "%s/set: the reader of LMDB files ended with status 3 at record 1: the file is damaged or cut short");
-  assert_reader("printf 'CTN1\\005\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0RC'; kill -SEGV $$", CAPL_EFORMAT,
-                "%s/set: the reader of LMDB files ended by signal 11 (Segmentation fault) at record 1: the file is "
+  assert_reader("printf 'CTN1\\005\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0RC'; kill -SEGV $$",
+                CAPL_EFORMAT, "%s/set: the reader of LMDB files ended by signal 11 (Segmentation fault) at record 1: the file is "
                 "damaged or cut short");
 }
 
@@ -413,8 +413,8 @@ static void a_reader_that_hangs_is_given_up(void **state)
 }
 
 /* A script that says there is one record, then begins another frame. */
-#define ONE "printf 'CTN1\\001'; head -c 19 /dev/zero; printf '"
-#define REST "\\001'; head -c 19 /dev/zero"
+#define ONE "printf 'CTN1\\001'; head -c 23 /dev/zero; printf '"
+#define REST "\\001'; head -c 23 /dev/zero"
 
 static void a_reader_that_talks_nonsense_is_not_believed(void **state)
 {
@@ -423,12 +423,12 @@ static void a_reader_that_talks_nonsense_is_not_believed(void **state)
       "%s/set: the LMDB reader process sent an invalid message after record 0; the file is damaged";
   assert_reader("echo hello, this is not what you think", CAPL_EFORMAT, nonsense);
   assert_reader("cat /dev/zero", CAPL_EFORMAT, nonsense);
-  assert_reader("printf 'ERR1' && head -c 20 /dev/zero", CAPL_EFORMAT, nonsense);
+  assert_reader("printf 'ERR1' && head -c 24 /dev/zero", CAPL_EFORMAT, nonsense);
   assert_reader(ONE "CTN1" REST,
                 CAPL_EFORMAT, nonsense);
   assert_reader(ONE "END1" REST,
                 CAPL_EFORMAT, nonsense);
-  assert_reader(ONE "REC1\\001\\0\\0\\0\\377\\377\\377\\377'; head -c 12 /dev/zero",
+  assert_reader(ONE "REC1\\001\\0\\0\\0\\377\\377\\377\\377'; head -c 16 /dev/zero",
                 CAPL_EFORMAT, "%s/set: record 1: the image has more than 64 MiB");
 }
 

@@ -64,6 +64,7 @@ static void read_mask(lua_State *L, const char *op, capl_mask_files *mask)
 static void read_target(lua_State *L, const char *op, capl_target_files *target)
 {
   static const bind_option_spec options[] = {{"ending", BIND_TEXT(capl_target_files, ending)},
+                                             {"column", BIND_TEXT(capl_target_files, column)},
                                              {"root", BIND_PATH(capl_target_files, root), .rights = CAPL_MAY_READ},
                                              {"channels", BIND_WHOLE(capl_target_files, channels), .max = 3},
                                              BIND_END};
@@ -141,6 +142,17 @@ static int source_mask_counts(lua_State *L)
   return 1;
 }
 
+/* source:target_levels(id) -> least, greatest, mean; nil, what is wrong */
+static int source_target_levels(lua_State *L)
+{
+  capl_source *source = data_check_box(L, 1, SOURCE_TYPE);
+  double level[3];
+  if (capl_source_target_levels(source, data_check_sample(L, 2, source), level) != CAPL_OK)
+    return lua_pushnil(L), lua_pushstring(L, capl_error_last()->message), 2;
+  for (int k = 0; k < 3; k++) lua_pushnumber(L, level[k]);
+  return 3;
+}
+
 /* source:numbers(field from 0, id) -> list of them as the file has them, how many are a row; nil of other fields */
 static int source_numbers(lua_State *L)
 {
@@ -159,7 +171,8 @@ static int source_numbers(lua_State *L)
 
 void bind_open_file_fields(lua_State *L)
 {
-  static const luaL_Reg source[] = {{"mask_counts", source_mask_counts}, {"numbers", source_numbers}, {NULL, NULL}};
+  static const luaL_Reg source[] = {{"mask_counts", source_mask_counts}, {"target_levels", source_target_levels},
+                                    {"numbers", source_numbers}, {NULL, NULL}};
   luaL_getmetatable(L, SOURCE_TYPE);
   lua_getfield(L, -1, "__index");
   luaL_setfuncs(L, source, 0);

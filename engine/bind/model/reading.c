@@ -132,7 +132,7 @@ static void set_values_of(lua_State *L, const capl_model_info *info, int64_t *n,
   int count = 0;
   luaL_checkstack(L, 4 * info->n_inputs + 4, "too many inputs");
   for (int i = 0; i < info->n_inputs; i++) {
-    if (strcmp(info->inputs[i].kind, "image") == 0) continue;
+    if (capl_field_kind_is_pixels(info->inputs[i].kind)) continue;
     if (count == 0) bind_check_table(L, 3);
     each[count] = info->inputs[i].numbers;
     rows[count] = check_rows(L, &info->inputs[i], n);

@@ -3,9 +3,12 @@
 local core = ...
 
 local named = require "fields.named"
+local places = require "fields.places"
 local symbols = require "fields.symbols"
 
-local boxes = {name = "boxes", meter = "detection", metric = "map_50", is_share = true, field = "boxes"}
+local boxes = {name = "boxes", meter = "detection", metric = "map_50", is_share = true, field = "boxes",
+  rows = named.by_class, moves = "boxes",
+  tensor = {dims = 3, dtype = "f32", width = 5, what = "(N,B,5) f32: left, top, right, bottom in px, class"}}
 
 boxes.options = {{"names", "table"}, {"threshold", "number"}, {"overlap", "number"}}
 
@@ -47,11 +50,50 @@ function boxes.json(out, _, d)
   return {boxes = list}
 end
 
-boxes.files = {{name = "boxes", value = "KEYS", list = true,
-  doc = "boxes: columns \"left top right bottom class\", or a key of JSON (boxes)"}}
+--- How the sheet of samples shows them: the image with those that were read, and with those that were meant.
+boxes.sheet = {together = 2}
+
+function boxes.sheet.legend(meter)
+  local out = {}
+  for class, name in ipairs(meter.names) do out[class] = {name = name, class = class - 1} end
+  return out
+end
+
+local function rows_of(list)
+  local rows = {}
+  for i, box in ipairs(list) do rows[i] = {box[1], box[2], box[3], box[4], box[5]} end
+  return rows[1] and core.tensor(rows) or nil
+end
+
+function boxes.sheet.views(_, e, image)
+  return {
+    {image = image, boxes = rows_of(e.read), caption = ("read: %d missed, %d too many"):format(e.missed, e.extra)},
+    {image = image, boxes = rows_of(e.truth), caption = "meant"},
+  }
+end
+
+boxes.files = {{name = "boxes", value = "KEYS", list = true, absent = "boxes",
+  doc = "boxes: columns \"left top right bottom class\", or a key of JSON"}}
+
+boxes.read = places.reader("boxes", {[1] = true, [4] = true, [5] = true},
+  '"left top right bottom" or "left top right bottom class"')
+
+boxes.corners = 4
+
+--- Whether a box of capl data lies in its image; nil: it is not there.
+function boxes.inside(x, at, width, height)
+  if x[at + 4] < 0 then return nil end
+  return x[at] >= 0 and x[at + 1] >= 0 and x[at] <= x[at + 2] and x[at + 1] <= x[at + 3] and x[at + 2] <= width
+    and x[at + 3] <= height
+end
+
+places.give(boxes)
 
 --- How capl eval reads the truth: columns of a table, or boxes of JSON.
 function boxes.truth(_, o) return {boxes = o.boxes or "boxes"} end
+
+--- What capl preview draws over a sample.
+function boxes.view(out, value) out.boxes = out.boxes or value end
 
 function boxes.measures(given)
   return {names = given.names, threshold = given.threshold, overlap = given.overlap}
@@ -95,6 +137,13 @@ function boxes.faults(e, value)
       .. symbols.shown(never, ", "), write = "more images with them, or a lower threshold of capl.model"}
   end
   return faults, ("%d boxes predicted, %d meant"):format(found, meant)
+end
+
+--- Numbers that a sample gives a model to learn, by an evaluation, for capl doctor: its boxes' corners and classes.
+function boxes.says(e, value)
+  local meant = 0
+  for _, row in ipairs(value.table(e, "classes")) do meant = meant + (value.number(row, "n") or 0) end
+  return 5 * meant / math.max(1, value.number(e, "n") or 1)
 end
 
 --- What a DetectionMeter takes, (N,B,4+K), of the outputs of several images: a logit of the class of each box. Rows

@@ -1,9 +1,10 @@
 -- class.lua: one class of several for each image, by the name of its folder or by a list.
 -- SPDX-License-Identifier: Apache-2.0
+local named = require "fields.named"
 local symbols = require "fields.symbols"
 
 local class = {name = "class", meter = "classification", metric = "accuracy", is_share = true, answers = "classes",
-  is_ranked = true, confused = {"class", "images"}}
+  is_ranked = true, confused = {"class", "images", "classes"}, rows = named.by_class}
 
 class.options = {}
 

@@ -3,7 +3,8 @@
 local named = require "fields.named"
 local symbols = require "fields.symbols"
 
-local classes = {name = "classes", meter = "multilabel", metric = "map", is_share = true, answers = "sets of classes"}
+local classes = {name = "classes", meter = "multilabel", metric = "map", is_share = true, answers = "sets of classes",
+  rows = named.by_class}
 
 classes.options = {{"names", "table"}, {"threshold", "number"}}
 

@@ -52,5 +52,5 @@ static capl_status decode(const model_field *f, const field_scores *s, const fie
   return CAPL_OK;
 }
 
-const field_kind field_kind_image = {.name = "image", .own_size = sizeof(image_own), .read = read, .fits = fits,
-                                     .expects = expects, .decode = decode};
+const field_kind field_kind_image = {.name = "image", .own_size = sizeof(image_own), .pixels = true, .read = read,
+                                     .fits = fits, .expects = expects, .decode = decode};

@@ -5,9 +5,11 @@ local core = ...
 
 local check = require "check"
 local named = require "fields.named"
+local places = require "fields.places"
 local symbols = require "fields.symbols"
 
-local points = {name = "points", meter = "localization", metric = "mae", field = "points"}
+local points = {name = "points", meter = "localization", metric = "mae", field = "points", moves = "points",
+  tensor = {dims = 3, dtype = "f32", width = 3, what = "(N,P,3) f32: x, y in px, 1 = visible"}}
 
 points.options = {{"names", "table"}, {"decoding", "string"}}
 
@@ -35,12 +37,12 @@ function points.columns(out)
 end
 
 function points.json(out, _, d)
-  local places, visible, all = {}, {}, true
+  local xy_of, visible, all = {}, {}, true
   for i, name in ipairs(d.points) do
-    places[name] = {out.values[3 * i - 2], out.values[3 * i - 1]}
+    xy_of[name] = {out.values[3 * i - 2], out.values[3 * i - 1]}
     visible[name], all = out.values[3 * i], all and out.values[3 * i] == 1
   end
-  return {points = places, visible = not all and visible or nil}
+  return {points = xy_of, visible = not all and visible or nil}
 end
 
 function points.draw(overlay, picture, out, d)
@@ -51,8 +53,56 @@ function points.draw(overlay, picture, out, d)
   return overlay.points(picture, list)
 end
 
+--- How the sheet of samples shows them: over the image a ring where one was read, a dot where it should be.
+points.sheet = {together = 4, note = "ring: read, dot: meant"}
+
+function points.sheet.legend(meter)
+  local out = {}
+  for p = 1, meter.P or 0 do out[p] = {name = meter:name(p), class = p} end
+  return out
+end
+
+--- The table of the report.
+points.rows = {key = "by_point", title = "By point", columns = {{"point", "name"}, {"images", "n"}, {"MAE, px", "mae"},
+  {"RMSE, px", "rmse"}}}
+
+function points.rows.more(key)
+  local px = key:match("^hit_([%d.]+)$")
+  if px then return ("within %s px"):format(px), "share" end
+end
+
+-- Places that were read, and those that were meant, (P,3) each as pictures take them: what is said of a point that
+-- there is not counts for nothing.
+local function both(meter, e, there)
+  local read, truth = {}, {}
+  for i, xy in ipairs(e.read) do
+    local want = there[meter.points and meter.points[i] or i]
+    local seen = want and want[3] ~= 0 and 1 or -1
+    read[i], truth[i] = {xy[1], xy[2], seen}, {want and want[1] or 0, want and want[2] or 0, seen}
+  end
+  return core.tensor(read), core.tensor(truth)
+end
+
+function points.sheet.views(meter, e, image, of)
+  if not of.points then return {} end
+  local read, truth = both(meter, e, of.points:squeeze(1):tolist())
+  return {{image = image, points = read, truth = truth, caption = ("off by %.1f px"):format(e.distance)}}
+end
+
 points.files = {{name = "points", value = "KEYS", list = true,
-  doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON (NAME_x NAME_y of each)"}}
+  absent = "NAME_x NAME_y of each", doc = "points: columns \"x1 y1,x2 y2\", or a key of JSON"}}
+
+points.read = places.reader("points", {[1] = true, [2] = true, [3] = true}, '"x y" or "x y visible"')
+
+points.corners = 2
+
+--- Whether a point of capl data lies in its image; nil: it is not there.
+function points.inside(x, at, width, height)
+  if x[at + 2] == 0 then return nil end
+  return x[at] >= 0 and x[at + 1] >= 0 and x[at] <= width and x[at + 1] <= height
+end
+
+places.give(points)
 
 --- How capl eval reads the truth: columns NAME_x NAME_y of a table, or the key points of JSON.
 function points.truth(d, o)
@@ -65,6 +115,16 @@ end
 function points.measures(given) return {names = given.names} end
 
 function points.counted(d) return {names = d.points} end
+
+--- What capl preview draws over a sample: only points that it has without augmentation, plain. A decoy that is not
+-- there has a place in the list, but none in the picture.
+function points.view(out, value, plain)
+  local kept, list = {}, value:tolist()
+  for k, point in ipairs(plain:tolist()) do
+    if point[3] ~= 0 then kept[#kept + 1] = list[k] end
+  end
+  out.points = out.points or #kept > 0 and core.tensor(kept) or nil
+end
 
 local LEAST = 20 -- images that show anything
 local NEAR = 0.95 -- of the error of the mean place
@@ -87,6 +147,9 @@ function points.faults(e, value)
   if looked == 0 then return nil, "too few points" end
   return faults, ("%d points are predicted better than by their mean place"):format(looked - #faults)
 end
+
+--- Numbers that a sample gives a model to learn, by an evaluation, for capl doctor.
+function points.says(e, value) return 2 * #value.table(e, "by_point") end
 
 --- What a LocalizationMeter takes, (N,P,2), of the outputs of several images.
 function points.measured(outs)

@@ -81,14 +81,20 @@ static int32_t slot_of(const beam *b, int32_t i)
 
 /* ---- one step ---- */
 
-/* The top most probable characters of a step; ties: the first. */
+/* The top most probable characters of a step, in any order if these are all: sorting tens of thousands of them would
+** take longer than the search. Ties: the first. */
 static void choose_classes(beam *b, int64_t t)
 {
   const ctc_table *table = b->table;
+  bool all = b->top == table->K;
   b->n_classes = 0;
   for (int64_t k = 0; k < table->K; k++) {
     double score = ctc_at(table, t, k);
     if (k == table->blank || score == -INFINITY || (b->limits->allowed && !b->limits->allowed[k])) continue;
+    if (all) {
+      b->classes[b->n_classes++] = (int32_t)k;
+      continue;
+    }
     if (b->n_classes == b->top && score <= ctc_at(table, t, b->classes[b->top - 1])) continue;
     int64_t i = b->n_classes < b->top ? b->n_classes++ : b->top - 1;
     for (; i > 0 && score > ctc_at(table, t, b->classes[i - 1]); i--) b->classes[i] = b->classes[i - 1];

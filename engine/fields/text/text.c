@@ -245,5 +245,6 @@ static capl_status decode(const model_field *f, const field_scores *s, const fie
   return status;
 }
 
-const field_kind field_kind_text = {.name = "text", .own_size = sizeof(text_own), .read = read, .fini = fini,
-                                    .fits = fits, .expects = expects, .decode = decode, .decoding = set_decoding};
+const field_kind field_kind_text = {.name = "text", .own_size = sizeof(text_own), .spelled = true, .first = true,
+                                    .read = read, .fini = fini, .fits = fits, .expects = expects,
+                                    .decode = decode, .decoding = set_decoding};

@@ -5,8 +5,9 @@ local core = ...
 local check = require "check"
 local symbols = require "fields.symbols"
 
-local text = {name = "text", is_spelled = true, meter = "text", metric = "exact", is_share = true, answers = "texts",
-  confused = {"character", "characters"},
+local text = {name = "text", is_spelled = true, is_first = true, meter = "text", metric = "exact",
+  is_share = true, answers = "texts",
+  confused = {"character", "characters", "characters"},
   pretrains = "recipes/finetune.lua, which pretrains on generated captchas"}
 
 local LONGEST = 32 -- characters of a label

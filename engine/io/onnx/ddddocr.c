@@ -21,7 +21,7 @@ capl_status ddddocr_check(const char *path, const model_meta *m)
 {
   if (m->n_inputs != 1 || m->width == 0) return refuse(path, "it gives a network one image and nothing else");
   if (m->n_outputs != 1) return refuse(path, "it reads one output, and this model has several");
-  if (strcmp(m->outputs[0].kind->name, "text") != 0) return refuse(path, "it reads texts, and this model gives none");
+  if (!m->outputs[0].kind->spelled) return refuse(path, "it reads texts, and this model gives none");
   return CAPL_OK;
 }
 

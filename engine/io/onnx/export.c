@@ -174,7 +174,7 @@ static bool says(const cJSON *object, const char *key, const char *word)
 
 static const char *input_name(const model_field *f)
 {
-  return *f->name ? f->name : f->kind ? f->kind->name : "image";
+  return *f->name ? f->name : field_input_kind(f)->name;
 }
 
 /* An only input and an only output of kind image would have one name. */
@@ -287,7 +287,7 @@ static void add_vocabulary(onnx_build *b, Onnx__ModelProto *model, const char *k
 
 static void add_field(onnx_build *b, Onnx__ModelProto *model, const char *what, const char *name, const model_field *f)
 {
-  add_property(b, model, onnx_text(b, "capl_%s.%s.kind", what, name), f->kind ? f->kind->name : "image");
+  add_property(b, model, onnx_text(b, "capl_%s.%s.kind", what, name), field_input_kind(f)->name);
   if (f->vocab) add_vocabulary(b, model, onnx_text(b, "capl_%s.%s.vocabulary", what, name), f->vocab);
 }
 

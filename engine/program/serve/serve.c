@@ -31,7 +31,7 @@ static body_rules takes_of(const capl_model_info *info)
   body_rules takes = {0};
   for (int i = 0; i < info->n_inputs; i++) {
     const capl_model_field *f = &info->inputs[i];
-    bool image = strcmp(f->kind, "image") == 0;
+    bool image = capl_field_kind_is_pixels(f->kind);
     const char *name = *f->name ? f->name : image ? "image" : "values";
     if (image) takes.image = name;
     else takes.inputs[takes.n_inputs++] = (body_input){name, f->numbers};

@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local count = require "cli.count"
+local count = require "count"
 local data = require "data"
 local data_check = require "cli.data_check"
 local data_fields = require "cli.data_fields"
@@ -21,13 +21,6 @@ local spec = {
     doc = "folders: Lua pattern whose capture in the file name is the label, or .txt, .json, .json:KEY (a file beside the image), folder, none, auto (auto)"},
   {name = "several", type = "text", value = "MARK",
     doc = "images of several classes, or of none: what separates their names in a label, such as '|'"},
-  {name = "mask", type = "text", value = "ENDING",
-    doc = "ending of the masks beside the images, the column of a list, or true for those of a database"},
-  {name = "classes", type = "text", value = "NAMES",
-    doc = "of masks: how many there are, or a file with a name per line; another level is an error"},
-  {name = "points", type = "text", value = "KEYS", doc = "columns \"x1 y1,x2 y2\", or a key of JSON"},
-  {name = "boxes", type = "text", value = "KEYS", doc = "columns \"left top right bottom\", or a key of JSON"},
-  {name = "numbers", type = "text", value = "KEYS", doc = "columns or keys of JSON, such as pm25,temp"},
   {name = "target", type = "text", value = "COLUMNS",
     doc = "stat, check: the source is a time series in a CSV file, and these columns its targets"},
   {name = "key", type = "text", value = "COLUMN", doc = "time series: the column that orders the rows (date)"},
@@ -38,6 +31,13 @@ local spec = {
     doc = "that read files"},
 }
 
+-- Where fields are, behind --several.
+local place = 6
+data_fields.each(true, function(option)
+  place = place + 1
+  table.insert(spec, place, {name = option.name, type = "text", value = option.value, doc = option.doc})
+end)
+
 local function is_folder(path) return core.sys.kind(path) == "folder" and not core.sys.kind(path .. "/data.mdb") end
 
 --- A set with its texts. Labels are held against a charset only where one is given.
@@ -47,9 +47,8 @@ local function opened(path, o)
   if o.several and o.charset then core.fail("--several is of classes, --charset of texts: give one of them") end
   if o.label == "none" and o.charset then core.fail("--label=none leaves no labels to hold against --charset") end
   -- files may have any size here; nothing is read as a sample
-  local mask = data_fields.mask(o.mask, o.classes, is_folder(path))
-  local size = {width = 1, height = 1, mask = mask, points = data_fields.list(o.points),
-    boxes = data_fields.list(o.boxes), numbers = data_fields.list(o.numbers)}
+  local size = data_fields.given(o, is_folder(path))
+  size.width, size.height = 1, 1
   if o.charset then
     size.charset, size.length, size.variable = o.charset, o.length or 32, true
     size.label = is_folder(path) and (o.label or "auto") or nil
@@ -123,7 +122,7 @@ end
 --- Its masks fit, its points and boxes lie in their images.
 local function check_fields(source, o)
   local first
-  data_fields.check({lines = {}, add = function(_, kind, n, example)
+  data_fields.check({note = function() end, add = function(_, kind, n, example)
     first = first or n > 0 and ("%d %s; the first: %s"):format(n, kind, example(1))
   end}, source, scan(source, o, false))
   if first then

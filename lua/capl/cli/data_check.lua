@@ -1,6 +1,6 @@
 -- data_check.lua: for `capl data check`: broken files, labels that do not fit, images that occur twice or in both sets.
 -- SPDX-License-Identifier: Apache-2.0
-local count = require "cli.count"
+local count = require "count"
 local data_fields = require "cli.data_fields"
 local named = require "fields.named"
 local symbols = require "fields.symbols"
@@ -19,6 +19,8 @@ local function report(shown)
     for i = 1, math.min(shown, n) do self.lines[#self.lines + 1] = "    " .. example(i) end
     if n > shown then self.lines[#self.lines + 1] = ("    and %d more (--show=%d shows all)"):format(n - shown, n) end
   end
+  --- What is no fault, but may be one.
+  function r:note(text) self.lines[#self.lines + 1] = "  note: " .. text end
   return r
 end
 
@@ -109,14 +111,13 @@ local function rare_texts(r, source)
   for length, times in pairs(lengths) do usual = times >= USUAL * n and length or usual end
   table.sort(once)
   local shown = table.concat(once, ", ", 1, math.min(5, #once))
-  if #once > 0 then r.lines[#r.lines + 1] = "  note: characters that occur once: " .. shown end
+  if #once > 0 then r:note("characters that occur once: " .. shown) end
   if not usual or lengths[usual] == n then return end
   for i = 0, source:count() - 1 do
     local text = source:text(i)
     if text and symbols.length(text) ~= usual then
-      r.lines[#r.lines + 1] = ("  note: %d of %d labels have another length than most, which is %d, such as %s " ..
-        "(%s)"):format(
-        n - lengths[usual], n, usual, source:name(i), text)
+      r:note(("%d of %d labels have another length than most, which is %d, such as %s (%s)"):format(
+        n - lengths[usual], n, usual, source:name(i), text))
       return
     end
   end
@@ -135,14 +136,14 @@ local function rare_classes(r, source)
     end
   end
   if none[1] then
-    r.lines[#r.lines + 1] = ("  note: %s of no class, such as %s"):format(count.of(#none, "image"), none[1])
+    r:note(("%s of no class, such as %s"):format(count.of(#none, "image"), none[1]))
   end
   for _, name in ipairs(source.class_names) do
     if (times_of[name] or 0) < FEW then
       few[#few + 1] = ("%s (%s)"):format(name, count.of(times_of[name] or 0, "image"))
     end
   end
-  if few[1] then r.lines[#r.lines + 1] = "  note: classes of few images: " .. symbols.shown(few, ", ") end
+  if few[1] then r:note("classes of few images: " .. symbols.shown(few, ", ")) end
 end
 
 local function has_name(list)

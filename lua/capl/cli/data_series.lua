@@ -2,7 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local count = require "cli.count"
+local count = require "count"
 
 local data_series = {}
 

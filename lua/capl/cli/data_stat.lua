@@ -1,6 +1,6 @@
 -- data_stat.lua: for `capl data stat`: count, sizes, formats, characters and balance of a set of images.
 -- SPDX-License-Identifier: Apache-2.0
-local count = require "cli.count"
+local count = require "count"
 local data_fields = require "cli.data_fields"
 local ranges = require "data.ranges"
 local named = require "fields.named"
@@ -68,7 +68,7 @@ end
 
 -- ---- as text ----
 
-local function line(name, text) return ("  %-11s%s"):format(name, text) end
+local function line(name, text) return ("  %-10s %s"):format(name, text) end
 
 --- "160x60: 200, 80x30: 3, and 4 others"
 local function list(t, shown)

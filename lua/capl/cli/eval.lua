@@ -27,16 +27,13 @@ local spec = decoding.add_to {
   {name = "json", type = "flag", default = false, doc = "prints one JSON object"},
 }
 
--- Where each kind's truth is, behind --several; what two kinds share is one option.
+-- Where each kind's truth is, behind --several.
 local truths, place = {}, 3
-for _, kind in ipairs(fields.kinds) do
-  for _, option in ipairs(kind.files or {}) do
-    if not truths[option.name] then
-      place, truths[option.name] = place + 1, option
-      table.insert(spec, place, {name = option.name, type = "text", value = option.value, doc = option.doc})
-    end
-  end
-end
+data_fields.each(false, function(option)
+  place, truths[option.name] = place + 1, option
+  table.insert(spec, place, {name = option.name, type = "text", value = option.value,
+    doc = ("%s (%s)"):format(option.doc, option.absent)})
+end)
 
 -- ---- truth ----
 
@@ -130,7 +127,8 @@ local BATCH = 16
 
 -- Options of data.open for the truth of a kind that is measured by a field of the samples.
 local function fields_of(o, d)
-  local given = {columns = o.data:find("%.[ct]sv$") ~= nil}
+  local given = {columns = o.data:find("%.[ct]sv$") ~= nil,
+    in_list = core.sys.kind(o.data) == "file" and not o.data:find("%.mdb$")}
   for name, option in pairs(truths) do given[name] = option.list and data_fields.list(o[name]) or o[name] end
   return d.kind.truth(d, given)
 end

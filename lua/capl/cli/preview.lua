@@ -5,7 +5,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
-local capl = require "init"
 local options = require "cli.options"
 local plot = require "plot"
 local recipe = require "cli.execute"
@@ -74,27 +73,14 @@ local function caption(loader, batch, i)
   return ("%s %.0f %% + %s"):format(text, 100 * share, text_of(loader, batch.target2, i))
 end
 
--- Of points only those that the sample has: a decoy that is not there has a place in the list, but none in the picture.
-local function existing(points, plain)
-  local kept, list = {}, points:tolist()
-  for k, point in ipairs(plain:tolist()) do
-    if point[3] ~= 0 then kept[#kept + 1] = list[k] end
-  end
-  return #kept > 0 and capl.tensor(kept) or nil
-end
-
 -- plain: the row without augmentation.
 local function view(loader, fields, row, plain)
   local batch, i = row.batch, row.i
   local out = {image = batch.image:narrow(1, i, 1), caption = caption(loader, batch, i)}
   for _, field in ipairs(fields) do
-    local value = batch[field.name]
-    if field.kind ~= "values" and value and not out[field.kind] then
-      value = value:narrow(1, i, 1):squeeze(1)
-      if field.kind == "points" then
-        value = existing(value, plain.batch[field.name]:narrow(1, plain.i, 1):squeeze(1))
-      end
-      out[field.kind] = value
+    local value, kind = batch[field.name], kinds.of_field(field)
+    if value and kind.view then
+      kind.view(out, value:narrow(1, i, 1):squeeze(1), plain.batch[field.name]:narrow(1, plain.i, 1):squeeze(1))
     end
   end
   return out

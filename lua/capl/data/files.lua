@@ -402,7 +402,11 @@ local folder_keys = with(with(image_keys, file_fields.keys), {"label", "classes"
 local list_keys = with(with(image_keys, file_fields.keys), {"classes", "root", "format", "path", "label", "separator"})
 local lmdb_keys = with(with(image_keys, file_fields.keys), {"classes"})
 
-local function mask_classes(op, o) return (select(2, file_fields.read(op, o))) end
+-- Gives a source what its fields say of it.
+local function with_facts(source, op, o)
+  for key, value in pairs((select(2, file_fields.read(op, o)))) do source[key] = value end
+  return source
+end
 
 local function classes_of(dir, o)
   local given = read_classes("data.folder", o)
@@ -442,8 +446,8 @@ function files.new(make)
     settle_labels(op, box, o, path)
     print_widths(path, box, o.widths)
     local source = make(box, (o.charset or o.classes) and lazy_bad(box))
-    source.dir, source.place, source.mask_classes = path, "of " .. path, mask_classes(op, o)
-    return source
+    source.dir, source.place = path, "of " .. path
+    return with_facts(source, op, o)
   end
 
   -- A folder whose labels lie beside its images.
@@ -534,8 +538,7 @@ function files.new(make)
     local source = make(box, bad)
     source.dir, source.place, source.classes, source.by_name = dir, "below " .. dir, source.class_names, true
     source.label, source.names = rule == folder_of and "folder" or rule, names
-    source.mask_classes = mask_classes("data.folder", o)
-    return source
+    return with_facts(source, "data.folder", o)
   end
 
   --- The images that a list names, in its order: lines of path TAB label, JSON objects one per line, CSV with a header.
@@ -586,15 +589,14 @@ function files.new(make)
     o.charset = read_charset("data.open", o.charset)
     check.value("data.open", {"path", "string"}, path)
     local kind = core.sys.kind(path)
-    local listed = o.label == "auto" or o.label == nil and (o.points or o.boxes or o.numbers)
+    local listed = o.label == "auto" or o.label == nil and file_fields.in_table(o)
     local list = kind == "folder" and listed and list_within(path)
     local folder_of_files = kind == "folder" and not list and not core.sys.kind(path .. "/data.mdb")
     if folder_of_files or not kind then return made.folder(path, o) end -- which says what is not there
     local database = not list and (kind == "folder" or path:match("%.mdb$"))
     local rest = {}
     for _, key in ipairs(lmdb_keys) do rest[key] = o[key] end
-    if database then rest.mask = file_fields.database_mask(o.mask) end
-    if list and type(o.mask) == "string" then rest.mask = {file = o.mask} end -- they lie in the folder, too
+    if database or list then file_fields.adapt(rest, database and "of_database" or "of_folder") end
     return (database and made.lmdb or made.list)(list or path, rest)
   end
 

@@ -3,13 +3,13 @@
 local core = ...
 
 local check = require "check"
-local field_names = require "data.field_names"
+local field_names = require "fields.field_names"
+local kinds = require("fields").kinds
 local symbols = require "fields.symbols"
 
 local OP = "data.tensors"
 local FIELDS, DIMS = 4, 3 -- at most, beside image and target; of one sample's field
 local options = {image = true, target = true, charset = true, classes = true}
-local field_order = {mask = 1, points = 2, boxes = 3}
 
 local function refuse(text, ...) check.fail(OP, text:format(...)) end
 
@@ -44,26 +44,31 @@ local function check_target(target)
     'target:to("i32")')
 end
 
-local function check_mask(o, mask)
-  expect("mask", mask, dims_of(3), "u8", "(N,H,W) u8 classes", 'mask:to("u8")')
+local function check_area(o, name, t)
   local image = o.image
-  if not image then refuse("a mask is of an image, and there is none") end
-  if mask.shape[2] ~= image.shape[3] or mask.shape[3] ~= image.shape[4] then
-    refuse("mask is %dx%d px, but image is %dx%d", mask.shape[3], mask.shape[2], image.shape[4], image.shape[3])
+  if not image then refuse("a %s is of an image, and there is none", name) end
+  if t.shape[2] ~= image.shape[3] or t.shape[3] ~= image.shape[4] then
+    refuse("%s is %dx%d px, but image is %dx%d", name, t.shape[3], t.shape[2], image.shape[4], image.shape[3])
   end
 end
 
--- points and boxes: (N,any,width)
-local function check_places(name, t, width, what)
-  expect(name, t, dims_of(3), "f32", what)
-  if t.shape[3] ~= width then refuse("%s is %s, got %s", name, what, shown(t)) end
+-- The kind whose tensors have this name; nil: they are numbers that nothing moves.
+local function kind_of(name)
+  for _, kind in ipairs(kinds) do
+    if kind.tensor and kind.field == name then return kind end
+  end
+end
+
+local function check_kind(o, name, t, want)
+  expect(name, t, dims_of(want.dims), want.dtype, want.what, want.hint)
+  if want.of_image then check_area(o, name, t) end
+  if want.width and t.shape[3] ~= want.width then refuse("%s is %s, got %s", name, want.what, shown(t)) end
 end
 
 local function check_field(o, name, t)
   field_names.check(OP, name)
-  if name == "mask" then return check_mask(o, t) end
-  if name == "points" then return check_places(name, t, 3, "(N,P,3) f32: x, y in px, 1 = visible") end
-  if name == "boxes" then return check_places(name, t, 5, "(N,B,5) f32: left, top, right, bottom in px, class") end
+  local kind = kind_of(name)
+  if kind then return check_kind(o, name, t, kind.tensor) end
   local dims = {}
   for n = 1, DIMS + 1 do dims[n] = true end
   expect(name, t, dims, "f32", "(N,…) f32 of up to 4 dims", name .. ':to("f32")')
@@ -75,10 +80,7 @@ local function names_of(o)
   for name in pairs(o) do
     if not options[name] then names[#names + 1] = name end
   end
-  table.sort(names, function(a, b)
-    local x, y = field_order[a] or 9, field_order[b] or 9
-    return x < y or x == y and tostring(a) < tostring(b)
-  end)
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
   return names
 end
 
@@ -98,10 +100,9 @@ end
 local function fields_of(o, names)
   local fields = {}
   for i, name in ipairs(names) do
-    local kind = field_order[name] and name or "values"
-    local t = o[name]
+    local kind, t = kind_of(name), o[name]
     -- (N) is one number for each sample.
-    fields[i] = {name = name, kind = kind, tensor = #t.shape == 1 and t:reshape(-1, 1) or t}
+    fields[i] = {name = name, kind = kind and kind.moves or "values", tensor = #t.shape == 1 and t:reshape(-1, 1) or t}
   end
   if #fields > FIELDS then refuse("%d parts beside image and target; there can be %d", #fields, FIELDS) end
   return fields

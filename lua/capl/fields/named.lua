@@ -6,6 +6,11 @@ local check = require "check"
 
 local named = {}
 
+--- The table of the report that evaluations of classes have.
+named.by_class = {key = "classes", title = "By class", columns = {{"class", "class"}, {"samples", "n"},
+  {"pixels", "pixels"}, {"IoU", "iou", "share"}, {"F", "f", "share"}, {"AP", "ap", "share"}, {"F1", "f1", "share"},
+  {"recall", "recall", "share"}, {"precision", "precision", "share"}}}
+
 --- given.names is a list of 1 to most different names. kind: as messages call the output; what: what is named
 -- errs value
 function named.check(op, given, kind, what, most, hint)

@@ -30,7 +30,8 @@ end
 -- Each kind, the field of a batch that it reads, and whether a loader gives that: labels first.
 local kinds = {}
 for _, kind in ipairs(fields.kinds) do
-  if kind.labels then kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels} end
+  if kind.labels then kinds[#kinds + 1] = {name = kind.meter, field = "target", labels = true, suits = kind.labels,
+    decodings = kind.decodings} end
 end
 for _, kind in ipairs(fields.kinds) do
   if kind.meter and kind.field then
@@ -38,14 +39,14 @@ for _, kind in ipairs(fields.kinds) do
   end
 end
 
--- The kind of a name.
-local function kind_of(op, name)
-  local names = {}
+-- The kind of a name, of several the first that suits the loader.
+local function kind_of(op, name, loader)
+  local names, found = {}, nil
   for i, kind in ipairs(kinds) do
-    if kind.name == name then return kind end
     names[i] = kind.name
+    if kind.name == name and (not found or not found.suits(loader)) then found = kind end
   end
-  check.unknown(op, "meter", name, names)
+  return found or check.unknown(op, "meter", name, names)
 end
 
 -- A kind that would suit what a loader's samples hold; nil when there is none. labels = true: of their labels
@@ -73,7 +74,7 @@ local function measures_of(name, given)
 end
 
 local function make_kind(op, name, loader, opts)
-  local kind = kind_of(op, name)
+  local kind = kind_of(op, name, loader)
   if not kind.suits(loader) then
     local other = suited(loader)
     check.fail(op, ("a %s meter reads batch.%s, which the %s loader does not give"):format(name, kind.field,
@@ -83,13 +84,14 @@ local function make_kind(op, name, loader, opts)
   local known = observer.model_options or {}
   local own = measures_of(name, known)
   own.loader, own.merge = loader, opts.merge
-  if name == "text" then own.decoding = opts.decoding or known.decoding end
+  if require("meter." .. name).any_field then own.field = kind.field end
+  if kind.decodings then own.decoding = opts.decoding or known.decoding end
   return require("meter." .. name).new(own)
 end
 
 -- Numbers and images whose field has the output's name are that field.
 local function make_named(op, name, what, loader, opts)
-  local made = type(what) == "string" and kind_of(op, what) and require("meter." .. what)
+  local made = type(what) == "string" and kind_of(op, what, loader) and require("meter." .. what)
   if made and made.any_field and has_field(name)(loader) then
     local own = measures_of(what, ((observer.model_options or {}).outputs or {})[name])
     own.field, own.loader = name, loader

@@ -9,6 +9,7 @@ local core = ...
 local align = require "meter.align"
 local check = require "check"
 local ctc = require "meter.ctc"
+local fields = require "fields"
 local interval = require "meter.interval"
 local kept = require "meter.kept"
 local merge = require "meter.merge"
@@ -89,7 +90,7 @@ local function new(opts)
     core.error{code = "value", message = "text_meter needs the charset as a string"}
   end
   symbols.check(OP, "the charset", charset)
-  check.one_of(OP, "decoding", o.decoding, require("fields.text").decodings)
+  check.one_of(OP, "decoding", o.decoding, fields.of_meter(Text.kind).decodings)
   if o.decoding == "argmax" and not o.decode then ctc.check_places(OP, o.loader) end
   local sets = check_sets(charset, o.merge)
   local self = setmetatable({

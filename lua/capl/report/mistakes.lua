@@ -5,6 +5,7 @@ local align = require "meter.align"
 local chart = require "report.chart"
 local facts = require "report.facts"
 local html = require "report.html"
+local kinds = require("fields").kinds
 local symbols = require "fields.symbols"
 local term = require "repl.term"
 local value = require "report.value"
@@ -69,7 +70,10 @@ local function read_matrix(metrics)
   local labels, counts = value.table(metrics, "confusion", "labels"), value.table(metrics, "confusion", "counts")
   if #labels < 2 or #labels > MOST_LABELS then return nil end
   local m = {labels = {}, counts = {}, most = 0, wrong = 0}
-  m.of = value.text(metrics, "kind") == "text" and "characters" or "classes"
+  m.of = "classes"
+  for _, kind in ipairs(kinds) do
+    if kind.confused and kind.meter == value.text(metrics, "kind") then m.of = kind.confused[3] end
+  end
   for i = 1, #labels do
     m.labels[i], m.counts[i] = facts.plain(labels[i]), {}
     for k = 1, #labels do
@@ -217,13 +221,13 @@ local function pairs_html(metrics, page)
     .. html.table("most frequent mistakes", {{"meant"}, {"read as"}, {"times", "n"}, {"in"}}, rows)
 end
 
--- ---- classes ----
+-- ---- rows ----
 
 local MOST_ROWS = 40
 
 -- All rows, or of many classes those of the lowest recall; more: what the title says of that.
-local function some_rows(list, key)
-  if #list <= MOST_ROWS or key ~= "classes" then return list, "" end
+local function some_rows(list)
+  if #list <= MOST_ROWS or not value.number(list[1], "recall") then return list, "" end
   local sorted, out, recall = {}, {}, {}
   for i, row in ipairs(list) do sorted[i], recall[row] = row, value.number(row, "recall") or math.huge end
   table.sort(sorted, function(a, b)
@@ -237,7 +241,7 @@ end
 -- A table of rows that evaluation.json has under a key; columns: {title, key, how it is written}.
 local function rows_html(metrics, key, title, columns)
   local rows, heads = {}, {}
-  local list, more = some_rows(value.table(metrics, key), key)
+  local list, more = some_rows(value.table(metrics, key))
   for i, c in ipairs(list) do
     rows[i] = {}
     for k, column in ipairs(columns) do
@@ -252,32 +256,39 @@ local function rows_html(metrics, key, title, columns)
   return ("<h3>%s</h3>"):format(title .. more) .. html.table("metrics " .. title:lower(), heads, rows)
 end
 
-local share, count = html.percent, html.number
+-- How the cells of a column are written, by the word that a kind has for it.
+local written = {share = html.percent, count = html.number}
 
-local function classes_html(metrics)
-  return rows_html(metrics, "classes", "By class", {{"class", "class", count}, {"samples", "n", count},
-    {"pixels", "pixels", count}, {"IoU", "iou", share}, {"F", "f", share}, {"AP", "ap", share},
-    {"F1", "f1", share}, {"recall", "recall", share}, {"precision", "precision", share}})
-end
-
-local function points_html(metrics)
-  local columns = {{"point", "name", count}, {"images", "n", count}, {"MAE, px", "mae", count},
-    {"RMSE, px", "rmse", count}}
-  for _, key in ipairs(value.keys(value.table(metrics, "by_point", 1))) do
-    local px = key:match("^hit_([%d.]+)$")
-    if px then columns[#columns + 1] = {("within %s px"):format(px), key, share} end
+-- The columns of a kind's table, with those that are there for some of its rows only, such as hit_5.
+local function columns_of(metrics, of)
+  local columns = {}
+  for i, c in ipairs(of.columns) do columns[i] = {c[1], c[2], written[c[3] or "count"]} end
+  for _, key in ipairs(of.more and value.keys(value.table(metrics, of.key, 1)) or {}) do
+    local title, how = of.more(key)
+    if title then columns[#columns + 1] = {title, key, written[how]} end
   end
-  return rows_html(metrics, "by_point", "By point", columns)
+  return columns
 end
 
-local function numbers_html(metrics)
-  return rows_html(metrics, "by_number", "By number", {{"number", "name", count}, {"R²", "r2", count},
-    {"RMSE", "rmse", count}, {"MAE", "mae", count}, {"sMAPE", "smape", share}, {"MAPE", "mape", share}})
+-- The tables of all kinds: what several share stands once.
+local function tables_html(metrics)
+  local out, seen = {}, {}
+  for _, kind in ipairs(kinds) do
+    local of = kind.rows
+    if of and not seen[of.key] then
+      seen[of.key], out[#out + 1] = true, rows_html(metrics, of.key, of.title, columns_of(metrics, of))
+    end
+  end
+  return table.concat(out)
 end
 
--- Numbers are looked at as a scatter plot and a curve.
+-- What is looked at as a plot.
 local function plots_html(metrics, page, output)
-  if value.text(metrics, "kind") ~= "regression" then return nil end
+  local plotted = false
+  for _, kind in ipairs(kinds) do
+    plotted = plotted or kind.sheet and kind.sheet.plots and kind.meter == value.text(metrics, "kind")
+  end
+  if not plotted then return nil end
   return page:file_picture(output and ("samples-%s.png"):format(output) or "samples.png",
     "what was read over what was meant")
 end
@@ -346,7 +357,7 @@ end
 local function parts_of(metrics, page, output)
   local parts = {all_bars(metrics)}
   local worst = worst_html(metrics, page) -- its pictures before those of the pairs, if there is no room for all
-  for _, make in ipairs{plots_html, classes_html, points_html, numbers_html, matrix_html, pairs_html} do
+  for _, make in ipairs{plots_html, tables_html, matrix_html, pairs_html} do
     parts[#parts + 1] = make(metrics, page, output) or ""
   end
   parts[#parts + 1] = worst or ""
