@@ -63,8 +63,8 @@ const field_kind *field_kind_named(const char *name);
 /* The one whose inputs are pixels, and that of files without a kind. */
 const field_kind *field_kind_pixels(void);
 const field_kind *field_kind_first(void);
-/* The kind of an input, of which an image has none of its own: never NULL. */
-const field_kind *field_input_kind(const model_field *f);
+/* The kind of an input, of which an image has none of its own: never NULL. The ONNX writer's library asks, too. */
+CAPL_API const field_kind *field_input_kind(const model_field *f);
 
 /* Reads a description of the kind that k's `key` names; absent: the kind where it is missing, NULL = an error. f->name
 ** stays. EFORMAT, ENOMEM; f is empty then. */
