@@ -6,8 +6,10 @@ local core = ...
 local json_file = {}
 
 --- The table that a text holds; nil for other text, and for none.
+-- errs nomem: which is nothing about the text
 function json_file.decode(text)
   local ok, value = pcall(core.json_decode, text or "")
+  if not ok and core.is_error(value) and value.code == "nomem" then error(value, 0) end
   return ok and type(value) == "table" and value or nil
 end
 

@@ -279,7 +279,14 @@ DIR *opendir(const char *path)
   return watched_path("open", path) && fails() ? NULL : next(path);
 }
 
-/* stdio calls the system inside libc, out of reach of the functions above. */
+/* scandir and stdio call the system inside libc, out of reach of the functions above. */
+int scandir(const char *path, struct dirent ***names, int (*wanted)(const struct dirent *),
+            int (*order)(const struct dirent **, const struct dirent **))
+{
+  NEXT(scandir);
+  return watched_path("open", path) && fails() ? -1 : next(path, names, wanted, order);
+}
+
 FILE *fopen(const char *path, const char *mode)
 {
   NEXT(fopen);
@@ -372,14 +379,17 @@ extern void *__interceptor_realloc(void *p, size_t n) __attribute__((weak));
 extern void *__interceptor_memalign(size_t align, size_t n) __attribute__((weak));
 #define REAL(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
 
-/* oneDNN runs code that it could not place and uses what it was not given, and so does libgcc (for compiled Lua): they
-** crash. dnnl.c looks for memory before oneDNN has to; that it ends between the two is not played. */
+/* oneDNN runs code that it could not place and uses what it was not given, and so do libgcc (for compiled Lua) and the
+** dynamic linker: they crash. dnnl.c looks for memory before oneDNN has to; that it ends between the two is not played.
+*/
 static bool is_spared(void *caller)
 {
   Dl_info info;
   if (!at || atomic_load(&shared->counted) + 1 < at) return false;
-  bool known = dladdr(caller, &info) && info.dli_fname;
-  return known && (strstr(info.dli_fname, "libdnnl") || strstr(info.dli_fname, "libgcc_s"));
+  static const char *const spared[] = {"libdnnl", "libgcc_s", "/ld-linux"};
+  for (int i = 0; i < 3; i++)
+    if (dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, spared[i])) return true;
+  return false;
 }
 #define CALLER __builtin_return_address(0)
 

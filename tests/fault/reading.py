@@ -24,17 +24,42 @@ CASES = [
 ]
 
 
+RESUME = "tests/fault/resume.lua"
+# Of a run that is there, but not to be seen, nobody says that it is not there.
+UNSEEN = [
+    ("runs", "cannot list folder runs: Too many open files; see ulimit -n\n"),
+    ("runs/resume/settings.json", "runs/resume/settings.json: Too many open files; see ulimit -n\n"),
+    ("runs/resume/checkpoints", "cannot list folder runs/resume/checkpoints: Too many open files; see ulimit -n\n"),
+]
+
+
+def run(words, below, why, since=0):
+    env = dict(os.environ, LD_PRELOAD=os.environ["CAPL_FAULT_LIBRARY"], CAPL_FAULT_CALL="open", CAPL_FAULT_AT="1",
+               CAPL_FAULT_SINCE=str(since), CAPL_FAULT_BELOW=below, CAPL_FAULT_ERRNO=str(why))
+    return subprocess.run([CAPL, *words], env=env, capture_output=True, text=True, timeout=60)
+
+
+def check(done, expected, what):
+    if done.returncode != 1 or not done.stderr.endswith(expected):
+        sys.exit(f"{what}: exit {done.returncode}\n--- expected\n{expected}--- seen\n{done.stderr}")
+
+
+def unseen_runs():
+    os.makedirs("runs/resume/checkpoints")
+    with open("runs/resume/settings.json", "w", encoding="utf-8") as file:
+        file.write('{"settings": {}, "recipe": "resume.lua"}')
+    for below, expected in UNSEEN:
+        check(run(["--trust", RESUME, "--resume"], below, errno.EMFILE, 1), expected, below)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         os.symlink(os.path.join(ROOT, "tests"), "tests")
         subprocess.run([CAPL, "generate", "--out=images", "--n=4"], check=True, capture_output=True)
         for below, why, expected in CASES:
-            env = dict(os.environ, LD_PRELOAD=os.environ["CAPL_FAULT_LIBRARY"], CAPL_FAULT_CALL="open", CAPL_FAULT_AT="1",
-                       CAPL_FAULT_BELOW=below, CAPL_FAULT_ERRNO=str(why))
-            done = subprocess.run([CAPL, "--trust", RECIPE], env=env, capture_output=True, text=True, timeout=60)
-            if done.returncode != 1 or done.stderr != expected:
-                sys.exit(f"{below}, {os.strerror(why)}: exit {done.returncode}\n--- expected\n{expected}--- seen\n{done.stderr}")
+            check(run(["--trust", RECIPE], below, why), expected, f"{below}, {os.strerror(why)}")
+        unseen_runs()
 
 
 main()

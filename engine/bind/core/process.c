@@ -65,6 +65,14 @@ static bool take_streams(const char *log)
   return in >= 0 && out >= 0 && dup2(in, 0) == 0 && dup2(out, 1) == 1 && dup2(out, 2) == 2;
 }
 
+/* Why the program did not start: to the parent, else to the log. */
+static _Noreturn void end_child(const start *s, int why)
+{
+  if (base_write(s->report, &why, sizeof why)) _exit(127);
+  const char *text = capl_errno_text(errno);
+  _exit(base_write(STDERR_FILENO, text, strlen(text)) ? 126 : 125);
+}
+
 static void run_child(const start *s, pid_t parent)
 {
   setpgid(0, 0);
@@ -75,8 +83,7 @@ static void run_child(const start *s, pid_t parent)
   bool ready = take_streams(s->log);
   if (ready && s->program) execvpe(s->program, s->argv, s->envp);
   else if (ready) execve("/proc/self/exe", s->argv, s->envp);
-  int why = errno;
-  _exit(base_write(s->report, &why, sizeof why) ? 127 : 126);
+  end_child(s, errno);
 }
 
 /* ---- starting -------------------------------------------------------------------------------- */

@@ -13,10 +13,17 @@ function folder.of(run_folder) return run_folder .. "/checkpoints" end
 
 function folder.file(path, step) return ("%s/step-%06d.capl"):format(path, step) end
 
---- Steps of the checkpoints that are there, the last one first.
-function folder.steps(path)
+--- Names in a folder; none where it is not there.
+-- errs io: it is there, and cannot be listed
+function folder.names(path)
+  local names, why = core.sys.list(path)
+  if not names and core.sys.kind(path) then core.error{code = "io", message = why, path = false} end
+  return names or {}
+end
+
+local function steps_of(names)
   local out = {}
-  for _, name in ipairs(core.sys.list(path) or {}) do
+  for _, name in ipairs(names) do
     local step = name:match("^step%-(%d+)%.capl$")
     if step then out[#out + 1] = tonumber(step) end
   end
@@ -24,8 +31,12 @@ function folder.steps(path)
   return out
 end
 
+--- Steps of the checkpoints that are seen there, the last one first.
+function folder.steps(path) return steps_of(core.sys.list(path) or {}) end
+
 --- Whether a run has left a state to resume from.
-function folder.any(run_folder) return #folder.steps(folder.of(run_folder)) > 0 end
+-- errs io: as folder.names
+function folder.any(run_folder) return #steps_of(folder.names(folder.of(run_folder))) > 0 end
 
 --- Makes the folder, and takes away what a run that was killed while it saved has left half-written.
 function folder.open(path)
@@ -94,7 +105,7 @@ end
 -- be read now may be whole: going on without it would remove it.
 -- errs value: there is none; format: none is whole; io, nomem: the newest cannot be read
 function folder.newest(path)
-  local steps, last = folder.steps(path), nil
+  local steps, last = steps_of(folder.names(path)), nil
   if #steps == 0 then check.fail("resume", path .. " has no checkpoint") end
   for _, step in ipairs(steps) do
     local file = folder.file(path, step)

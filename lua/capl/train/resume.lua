@@ -36,13 +36,17 @@ end
 
 local function base_name(path) return path:match("([^/]+)$") end
 
--- Runs of this recipe, the newest first: {folder, started, number}.
+-- Runs of this recipe, the newest first: {folder, started, number}; and the error of one that cannot be read.
 local function runs_of_recipe(run)
-  local out = {}
-  for _, name in ipairs(core.sys.list("runs") or {}) do
+  local out, unread = {}, nil
+  for _, name in ipairs(checkpoints.names("runs")) do
     local folder = "runs/" .. name
     local fine, settings = pcall(settings_of, folder)
-    if not fine and core.is_error(settings) and settings.code == "io" then run:print("note: " .. settings.message) end
+    if not fine and core.is_error(settings) and settings.code == "nomem" then error(settings, 0) end
+    if not fine and core.is_error(settings) and settings.code == "io" then
+      unread = settings
+      run:print("note: " .. settings.message)
+    end
     if fine and settings and type(settings.recipe) == "string"
       and base_name(settings.recipe) == base_name(run.recipe) then
       out[#out + 1] = {folder = folder, started = tostring(settings.started), number = tonumber(name:match("%-(%d+)$"))
@@ -53,11 +57,12 @@ local function runs_of_recipe(run)
     if a.started ~= b.started then return a.started > b.started end
     return a.number > b.number
   end)
-  return out
+  return out, unread
 end
 
 local function newest(run)
-  local all = runs_of_recipe(run)
+  local all, unread = runs_of_recipe(run)
+  if #all == 0 and unread then error(unread, 0) end
   if #all == 0 then
     core.fail(("there is no run of %s below runs/ to resume"):format(run.recipe),
       "without --resume a new one is started")
