@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capl/backend.h"
 #include "capl/tape.h"
+#include "ops/run_kernel.h"
+#include "tensor/storage.h"
 
 void capl_graph_free(capl_graph *graph)
 {
@@ -41,14 +44,53 @@ static void bind_sizes(const graph_node *node, int64_t n, int w, capl_attr *attr
   }
 }
 
-static capl_status run_node(const graph_node *node, int64_t batch, int w, capl_tensor **values, capl_tensor **in)
+/* Ops whose result may take the place of their first input, element by element. */
+static bool is_elementwise(capl_op_id op)
 {
+  switch (op) {
+  case CAPL_OP_relu: case CAPL_OP_silu: case CAPL_OP_gelu: case CAPL_OP_leaky_relu: case CAPL_OP_elu:
+  case CAPL_OP_hardsigmoid: case CAPL_OP_hardswish: case CAPL_OP_clamp: case CAPL_OP_affine: case CAPL_OP_tanh:
+  case CAPL_OP_add: case CAPL_OP_sub: case CAPL_OP_mul: return true;
+  default: return false;
+  }
+}
+
+/* Whether nobody but this node reads the memory of its first input, which the host's kernels may then write. in: other
+** operands are alike, so that each element is read before it is written. */
+static bool may_be_in_place(const graph_node *node, int k, const int *last, capl_tensor *const *in)
+{
+  capl_tensor *x = in[0];
+  if (!is_elementwise(node->op) || last[node->in[0]] != k || !x->device->backend->host_memory) return false;
+  if (x->refs != 1 || x->storage->refs != 1 || !capl_tensor_is_dense(x)) return false;
+  if (x->dtype != CAPL_F32 && capl_op_get(node->op)->amp == CAPL_AMP_F32) return false; /* its result is f32 */
+  for (int i = 1; i < node->n_in; i++)
+    if (!in[i] || in[i]->dtype != x->dtype || !capl_tensor_same_layout(in[i], x)) return false;
+  return true;
+}
+
+static void count_macs(const graph_node *node, capl_tensor **in, const capl_attr *attr, capl_tensor **out, double *macs)
+{
+  const capl_op *op = capl_op_get(node->op);
+  capl_call call = {.op = op, .in = in, .n_in = node->n_in, .out = out, .attr = attr, .id = node->op};
+  if (macs && op->macs) *macs += op->macs(&call);
+}
+
+static capl_status run_node(const capl_graph *g, int k, int64_t batch, int w, const int *last, capl_tensor **values,
+                            capl_tensor **in, double *macs)
+{
+  const graph_node *node = &g->nodes[k];
   for (int i = 0; i < node->n_in; i++) in[i] = node->in[i] == GRAPH_ABSENT ? NULL : values[node->in[i]];
   capl_attr attr[CAPL_MAX_ATTR];
   bind_sizes(node, batch, w, attr);
+  if (g->in_place && may_be_in_place(node, k, last, in)) {
+    CAPL_TRY(op_call_into(node->op, in, node->n_in, attr, in));
+    values[node->out[0]] = capl_tensor_ref(in[0]);
+    return CAPL_OK;
+  }
   capl_tensor *out[CAPL_MAX_OUT] = {NULL};
   CAPL_TRY(capl_op_call(node->op, in, node->n_in, attr, out));
-  for (int k = 0; k < capl_op_get(node->op)->n_out; k++) values[node->out[k]] = out[k];
+  for (int o = 0; o < capl_op_get(node->op)->n_out; o++) values[node->out[o]] = out[o];
+  count_macs(node, in, attr, out, macs);
   return CAPL_OK;
 }
 
@@ -167,14 +209,14 @@ static capl_status check_inputs(const capl_graph *g, capl_tensor *const *x, int 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
 static capl_status run_all(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **values, int *last,
-                           capl_tensor **in)
+                           capl_tensor **in, double *macs)
 {
   int64_t batch = x[0]->size[0];
   for (int i = 0; i < g->n_inputs; i++) values[i] = capl_tensor_ref(x[i]);
   for (int k = 0; k < g->n_weights; k++) values[g->n_inputs + k] = capl_tensor_ref(g->weights[k].tensor);
   last_uses(g, last);
   for (int k = 0; k < g->n_nodes; k++) {
-    CAPL_TRY(run_node(&g->nodes[k], batch, w, values, in));
+    CAPL_TRY(run_node(g, k, batch, w, last, values, in, macs));
     drop_unused(&g->nodes[k], k, last, values);
   }
   return CAPL_OK;
@@ -188,8 +230,8 @@ static int widest_call(const capl_graph *g)
   return most;
 }
 
-/* x: one for each input, checked. */
-static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **out)
+/* x: one for each input, checked. macs: NULL, or is added to. */
+static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **out, double *macs)
 {
   size_t n = (size_t)g->n_values;
   capl_tensor **values = calloc(n, sizeof *values), **in = calloc((size_t)widest_call(g), sizeof *in);
@@ -197,7 +239,7 @@ static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, 
   capl_status status = CAPL_OK;
   if (!values || !in || !last) status = CAPL_FAIL(CAPL_ENOMEM, "no memory to run a graph of %d values", g->n_values);
   bool before = capl_grad_set_enabled(false);
-  if (status == CAPL_OK) status = run_all(g, x, w, values, last, in);
+  if (status == CAPL_OK) status = run_all(g, x, w, values, last, in, macs);
   capl_grad_set_enabled(before);
   for (int o = 0; status == CAPL_OK && o < g->n_outputs; o++) out[o] = capl_tensor_ref(values[g->outputs[o].value]);
   for (size_t v = 0; values && v < n; v++) capl_tensor_unref(values[v]);
@@ -207,13 +249,19 @@ static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, 
   return status;
 }
 
-capl_status capl_graph_run_named(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out)
+capl_status graph_run_counted(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out,
+                              double *macs)
 {
   capl_tensor *x[CAPL_GRAPH_PORTS_MAX] = {NULL};
   int w = 0;
   CAPL_TRY(order_inputs(g, inputs, n, x));
   CAPL_TRY(check_inputs(g, x, &w));
-  return run_graph(g, x, w, out);
+  return run_graph(g, x, w, out, macs);
+}
+
+capl_status capl_graph_run_named(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out)
+{
+  return graph_run_counted(g, inputs, n, out, NULL);
 }
 
 capl_status capl_graph_run(const capl_graph *g, capl_tensor *input, capl_tensor **out)
@@ -223,5 +271,5 @@ capl_status capl_graph_run(const capl_graph *g, capl_tensor *input, capl_tensor 
     return CAPL_FAIL(CAPL_EVALUE, "the model has %d inputs and %d outputs, each with a name; here is one of both",
                      g->n_inputs, g->n_outputs);
   CAPL_TRY(check_inputs(g, &input, &w));
-  return run_graph(g, &input, w, out);
+  return run_graph(g, &input, w, out, NULL);
 }

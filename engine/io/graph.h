@@ -46,11 +46,12 @@ struct capl_graph {
   int n_outputs;
   int n_widths;                /* 0: the last dimension is as traced */
   int width[GRAPH_WIDTHS_MAX]; /* that the only input's last dimension may have, ascending */
-  capl_named_tensor *weights;
+  capl_named_tensor *weights; /* a tensor may be NULL after graph_optimize: nothing reads it */
   int n_weights;
   graph_node *nodes;
   int n_nodes;
   int n_values;
+  bool in_place; /* results may take the memory of inputs that nobody else reads */
 };
 
 /* Whether it can name an input or output: an identifier of less than CAPL_GRAPH_NAME_MAX bytes. */
@@ -63,13 +64,15 @@ CAPL_API capl_status graph_to_json(const capl_graph *graph, char **text);
 CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_named_tensor *list, int n,
                                      capl_graph **out);
 
-/* Batch norm moves into the convolution or linear before it where nothing else needs either (graph_fold.c). */
-CAPL_API capl_status graph_fold(capl_graph *graph);
 /* Weights that only 16-bit ops read are cast to low, once. */
 CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
-/* Sizes of output o for a batch of images of the w-th width, found without arithmetic. What the ops say of wrong
-** shapes. */
-CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int o, int *ndim, int64_t *size);
+/* Sizes of output o for a batch of images of the w-th width, found without arithmetic, and the multiplications that all
+** of it takes (NULL: not asked for). What the ops say of wrong shapes. */
+CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int o, int *ndim, int64_t *size,
+                                 double *macs);
+/* capl_graph_run_named that adds the multiplications of its products to *macs. */
+capl_status graph_run_counted(const capl_graph *graph, const capl_named_tensor *inputs, int n, capl_tensor **out,
+                              double *macs);
 /* Attributes of a node as traced at the w-th width, factors of the batch not yet multiplied. */
 CAPL_API const capl_attr *graph_attrs(const graph_node *node, int w);
 /* Room for the attributes at n widths, the new ones being those of the first. ENOMEM. */

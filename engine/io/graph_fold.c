@@ -11,41 +11,21 @@
 
 #include "capl/backend.h"
 #include "capl/tape.h"
-#include "io/graph.h"
+#include "io/graph_passes.h"
 #include "ops/attrs.h"
 
-/* ---- who uses what ----------------------------------------------------------------------------- */
-
-typedef struct {
-  capl_graph *g;
-  int *uses;  /* per value */
-  int *maker; /* per value: its node, -1 = input or weight */
-} folder;
-
-static void count_uses(folder *f)
-{
-  capl_graph *g = f->g;
-  for (int v = 0; v < g->n_values; v++) f->uses[v] = 0, f->maker[v] = -1;
-  for (int k = 0; k < g->n_nodes; k++) {
-    for (int i = 0; i < g->nodes[k].n_in; i++)
-      if (g->nodes[k].in[i] >= 0) f->uses[g->nodes[k].in[i]]++;
-    for (int o = 0; o < capl_op_get(g->nodes[k].op)->n_out; o++) f->maker[g->nodes[k].out[o]] = k;
-  }
-  for (int o = 0; o < g->n_outputs; o++) f->uses[g->outputs[o].value]++;
-}
+/* ---- folding ----------------------------------------------------------------------------------- */
 
 static capl_named_tensor *weight_at(const capl_graph *g, int value) { return &g->weights[value - g->n_inputs]; }
 
 /* The weight behind a value if it is one in f32 that only one node uses. */
-static capl_tensor *own_weight(const folder *f, int value)
+static capl_tensor *own_weight(const graph_links *f, int value)
 {
   const capl_graph *g = f->g;
-  if (value < g->n_inputs || value >= g->n_inputs + g->n_weights || f->uses[value] != 1) return NULL;
+  if (!graph_is_weight(g, value) || f->uses[value] != 1) return NULL;
   capl_tensor *t = weight_at(g, value)->tensor;
   return t->dtype == CAPL_F32 ? t : NULL;
 }
-
-/* ---- folding ----------------------------------------------------------------------------------- */
 
 enum { BN_X, BN_WEIGHT, BN_BIAS, BN_MEAN, BN_VAR, BN_INPUTS }; /* inputs of batch_norm, bn_act, bn_act_pool */
 
@@ -60,18 +40,10 @@ static bool in_training(const graph_node *node)
   return node->attr[k].i != 0;
 }
 
-/* Whether only the first output of a node is read. */
-static bool one_output(const folder *f, const graph_node *node)
-{
-  for (int o = 1; o < capl_op_get(node->op)->n_out; o++)
-    if (f->uses[node->out[o]] > 0) return false;
-  return true;
-}
-
 /* The product node whose result goes nowhere but into this batch norm, if the two can be one; else NULL. */
-static graph_node *product_before(const folder *f, const graph_node *norm)
+static graph_node *product_before(const graph_links *f, const graph_node *norm)
 {
-  if (!is_norm(norm) || norm->n_in != BN_INPUTS || in_training(norm) || !one_output(f, norm)) return NULL;
+  if (!is_norm(norm) || norm->n_in != BN_INPUTS || in_training(norm) || !graph_one_output(f, norm)) return NULL;
   int x = norm->in[BN_X], maker = x >= 0 ? f->maker[x] : -1;
   if (maker < 0 || f->uses[x] != 1) return NULL;
   graph_node *node = &f->g->nodes[maker];
@@ -172,9 +144,7 @@ static capl_status reduce_norm(capl_graph *g, graph_node *product, int k)
   int x = norm->in[BN_X], y = norm->out[0], first = norm->out[1], index = norm->out[3];
   if (norm->op == CAPL_OP_batch_norm) {
     product->out[0] = y;
-    free(norm->in);
-    free(norm->by_width);
-    memmove(norm, norm + 1, (size_t)(--g->n_nodes - k) * sizeof *norm);
+    graph_remove_node(g, k);
     return CAPL_OK;
   }
   if (norm->op == CAPL_OP_bn_act) {
@@ -192,11 +162,11 @@ static capl_status reduce_norm(capl_graph *g, graph_node *product, int k)
   return capl_attr_parse(capl_op_get(CAPL_OP_max_pool2d), norm->attr, "kernel", "2");
 }
 
-static capl_status fold_all(folder *f)
+static capl_status fold_all(graph_links *f)
 {
   capl_graph *g = f->g;
   for (int k = 0; k < g->n_nodes; k++) {
-    count_uses(f);
+    graph_links_count(f);
     graph_node *norm = &g->nodes[k], *product = product_before(f, norm);
     if (!product) continue;
     int bias = norm->in[BN_BIAS];
@@ -207,17 +177,16 @@ static capl_status fold_all(folder *f)
   return CAPL_OK;
 }
 
-capl_status graph_fold(capl_graph *g)
+capl_status graph_fold(capl_graph *g, const capl_device *device)
 {
-  graph_node *nodes = realloc(g->nodes, 2 * (size_t)g->n_nodes * sizeof *nodes);
+  (void)device;
+  graph_links links;
+  graph_node *nodes = realloc(g->nodes, 2 * ((size_t)g->n_nodes + 1) * sizeof *nodes);
   if (!nodes) return CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
   g->nodes = nodes;
-  folder f = {.g = g, .uses = calloc((size_t)g->n_values, sizeof *f.uses),
-              .maker = calloc((size_t)g->n_values, sizeof *f.maker)};
-  capl_status status = f.uses && f.maker ? fold_all(&f)
-      : CAPL_FAIL(CAPL_ENOMEM, "no memory to fold the model's batch norm");
-  free(f.uses);
-  free(f.maker);
+  capl_status status = graph_links_new(g, &links);
+  if (status == CAPL_OK) status = fold_all(&links);
+  graph_links_free(&links);
   return status;
 }
 
@@ -254,7 +223,7 @@ capl_status graph_lower(capl_graph *g, capl_dtype low)
   bool before = capl_grad_set_enabled(false);
   capl_status status = CAPL_OK;
   for (int k = 0; status == CAPL_OK && k < g->n_weights; k++)
-    if (g->weights[k].tensor->dtype == CAPL_F32 && only_low(g, g->n_inputs + k))
+    if (g->weights[k].tensor && g->weights[k].tensor->dtype == CAPL_F32 && only_low(g, g->n_inputs + k))
       status = cast(&g->weights[k].tensor, low);
   capl_grad_set_enabled(before);
   return status;
@@ -264,7 +233,8 @@ capl_status graph_lower(capl_graph *g, capl_dtype low)
 
 static capl_status meta_like(capl_device *meta, const capl_tensor *t, capl_tensor **out)
 {
-  return capl_tensor_new(meta, t->dtype, t->ndim, t->size, CAPL_AUTO, out);
+  *out = NULL;
+  return t ? capl_tensor_new(meta, t->dtype, t->ndim, t->size, CAPL_AUTO, out) : CAPL_OK;
 }
 
 static capl_status meta_input(capl_device *meta, const capl_graph *g, int i, int64_t batch, int w, capl_tensor **x)
@@ -278,7 +248,7 @@ static capl_status meta_input(capl_device *meta, const capl_graph *g, int i, int
 }
 
 /* shell: g with weights of no contents yet. y: every output. */
-static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, capl_tensor **y)
+static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, capl_tensor **y, double *macs)
 {
   capl_device *meta;
   capl_named_tensor x[CAPL_GRAPH_PORTS_MAX] = {{NULL, NULL}};
@@ -290,19 +260,20 @@ static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batc
     x[i].name = shell->inputs[i].name;
     status = meta_input(meta, g, i, batch, w, &x[i].tensor);
   }
-  if (status == CAPL_OK) status = capl_graph_run_named(shell, x, g->n_inputs, y);
+  if (status == CAPL_OK) status = graph_run_counted(shell, x, g->n_inputs, y, macs);
   for (int i = 0; i < g->n_inputs; i++) capl_tensor_unref(x[i].tensor);
   return status;
 }
 
-capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int o, int *ndim, int64_t *size)
+capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int o, int *ndim, int64_t *size, double *macs)
 {
   capl_tensor *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
   capl_graph shell = *g;
   shell.n_weights = 0;
   shell.weights = calloc((size_t)g->n_weights + 1, sizeof *shell.weights);
   if (!shell.weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the shapes of a graph");
-  capl_status status = run_meta(&shell, g, batch, w, y);
+  if (macs) *macs = 0;
+  capl_status status = run_meta(&shell, g, batch, w, y, macs);
   if (status == CAPL_OK) {
     *ndim = y[o]->ndim;
     memcpy(size, y[o]->size, sizeof y[o]->size);

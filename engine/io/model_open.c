@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capl/backend.h"
+#include "io/graph_passes.h"
 #include "io/model_run.h"
 
 int model_widths(const capl_model *m) { return m->meta.n_widths ? m->meta.n_widths : 1; }
@@ -130,11 +132,13 @@ static capl_status check_output(capl_model *m, int o, int w)
   model_shape *s = &m->shapes[o * model_widths(m) + w];
   int ndim;
   int64_t size[CAPL_MAX_NDIM];
-  if (graph_shape(m->graph, 3, w, m->out_port[o], &ndim, size) != CAPL_OK) {
+  enum { BATCH = 3 };
+  if (graph_shape(m->graph, BATCH, w, m->out_port[o], &ndim, size, &s->macs) != CAPL_OK) {
     capl_error e = *capl_error_last();
     return mismatch(m, e.message);
   }
-  bool rows = ndim >= 2 && size[0] == 3;
+  bool rows = ndim >= 2 && size[0] == BATCH;
+  s->macs /= BATCH;
   s->ndim = rows ? ndim - 1 : 0;
   for (int d = 0; d < s->ndim; d++) s->size[d] = size[d + 1];
   s->count = field_numbers(s->ndim, s->size);
@@ -194,11 +198,14 @@ static capl_status make_room(capl_model *m)
 
 static capl_status prepare(capl_model *m, const capl_model_options *o)
 {
+  bool plain = o && o->plain;
   CAPL_TRY(check_inputs(m));
   CAPL_TRY(check_outputs(m));
   CAPL_TRY(choose_precision(m, o ? o->precision : NULL));
-  if (!o || !o->plain) CAPL_TRY(graph_fold(m->graph));
+  if (!plain) CAPL_TRY(graph_optimize(m->graph, m->device));
   if (model_is_low(m)) CAPL_TRY(graph_lower(m->graph, m->precision.low));
+  for (int k = 0; !plain && k < m->graph->n_weights; k++)
+    if (m->graph->weights[k].tensor) capl_weight_freeze(m->graph->weights[k].tensor);
   return make_room(m);
 }
 

@@ -133,13 +133,20 @@ static capl_status fill_inputs(const capl_model *m, const part *p, call *c)
   return CAPL_OK;
 }
 
-static capl_status run_graph(const capl_model *m, call *c)
+/* Multiplications below which waking another thread costs more than it computes. */
+enum { ALONE_MACS = 4 << 20 };
+
+static capl_status run_graph(const capl_model *m, const part *p, call *c)
 {
   capl_named_tensor list[CAPL_GRAPH_PORTS_MAX];
   int n = m->meta.n_inputs;
   for (int i = 0; i < n; i++) list[i] = (capl_named_tensor){(char *)capl_graph_input_name(m->graph, i), c->x[i]};
+  void (*alone)(bool) = m->device->backend->alone;
+  bool small = alone && p->n * model_shape_of(m, 0, p->w)->macs < ALONE_MACS;
   capl_dtype before = capl_autocast_set(m->precision.low);
+  if (small) alone(true);
   capl_status status = capl_graph_run_named(m->graph, list, n, c->y);
+  if (small) alone(false);
   capl_autocast_set(before);
   return status;
 }
@@ -148,7 +155,7 @@ static capl_status compute(const capl_model *m, const part *p, double *const *ou
 {
   call c = {{NULL}, {NULL}};
   capl_status status = fill_inputs(m, p, &c);
-  if (status == CAPL_OK) status = run_graph(m, &c);
+  if (status == CAPL_OK) status = run_graph(m, p, &c);
   for (int o = 0; status == CAPL_OK && o < m->meta.n_outputs; o++)
     status = capl_tensor_to_doubles(c.y[m->out_port[o]], outputs[o]);
   end_call(&c);

@@ -41,6 +41,7 @@ enum {
   CONV_KERNEL = AT(conv2d_grad_w, kernel),
   CONV_NO_BIAS = AT(conv2d_grad_w, no_bias),
 };
+SAME_PLACE(conv2d, conv2d_act, groups);
 SAME_PLACE(conv2d, conv2d_grad_x, groups);
 SAME_PLACE(conv2d, conv2d_grad_w, groups);
 SAME_PLACE(conv2d, conv_transpose2d, groups);
@@ -59,7 +60,7 @@ enum {
 };
 SAME_PLACE(batch_norm, bn_act, training);
 SAME_PLACE(batch_norm, bn_act_pool, training);
-/* What act of bn_act and bn_act_grad may be; the other two have relu alone. */
+/* What act of bn_act, bn_act_grad and conv2d_act may be; the other two have relu alone. */
 enum { NORM_RELU, NORM_SILU };
 /* Their gradients. */
 enum { NORM_GRAD_TRAINING = AT(batch_norm_grad, training), NORM_GRAD_ACT = AT(bn_act_grad, act) };

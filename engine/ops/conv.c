@@ -197,26 +197,53 @@ static void keep_wanted(capl_tensor *const got[2], bool first, bool second, capl
   else capl_tensor_unref(got[1]);
 }
 
-/* The bias before a training batch norm moves nothing: its gradient is 0, and dy need not be read for it. */
-static capl_status conv2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+/* dy: the gradient of the convolution's own result. The bias before a training batch norm moves nothing: its gradient
+** is 0, and dy need not be read for it. */
+static capl_status product_gradients(const capl_node *node, capl_tensor *dy, capl_tensor **dx)
 {
-  if (!dy[0]) return CAPL_OK;
   capl_tensor *x = node->in[0], *weight = node->in[1], *got[2];
-  bool bias_needs = node->n_in > 2 && node->needs[2], sums = bias_needs && !dy[0]->zero_sums;
+  bool bias_needs = node->n_in > 2 && node->needs[2], sums = bias_needs && !dy->zero_sums;
   capl_attr attr[CAPL_MAX_ATTR];
   memcpy(attr, node->attr, sizeof attr);
   if (node->needs[0]) {
     attr[CONV_SIZE] = CAPL_A_INTS2(x->size[2], x->size[3]);
-    CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_x, attr, &dx[0], dy[0], weight));
+    CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_x, attr, &dx[0], dy, weight));
   }
   if (node->needs[1] || sums) {
     attr[CONV_KERNEL] = CAPL_A_INTS2(weight->size[2], weight->size[3]);
     attr[CONV_NO_BIAS] = CAPL_A_INT(!sums);
-    CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_w, attr, got, x, dy[0]));
+    CAPL_TRY(GRAD_CALL(CAPL_OP_conv2d_grad_w, attr, got, x, dy));
     keep_wanted(got, node->needs[1], sums, dx + 1);
   }
   if (sums || !bias_needs) return CAPL_OK;
   return deferred_zeros(x->device, x->dtype == CAPL_F64 ? CAPL_F64 : CAPL_F32, weight->size[0], &dx[2]);
+}
+
+static capl_status conv2d_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  return dy[0] ? product_gradients(node, dy[0], dx) : CAPL_OK;
+}
+
+/* y > 0 where relu passed the product; silu's slope is taken at the product, which is computed again. */
+static capl_status conv2d_act_grad(const capl_node *node, capl_tensor *const *dy, capl_tensor **dx)
+{
+  TEMP capl_tensor *product = NULL, *passed = NULL;
+  if (!dy[0]) return CAPL_OK;
+  if (node->attr[AT(conv2d_act, act)].i == NORM_RELU) {
+    CAPL_TRY(GRAD_CALL(CAPL_OP_relu_grad, NULL, &passed, node->out[0], dy[0]));
+  } else {
+    CAPL_TRY(capl_op_call(CAPL_OP_conv2d, node->in, node->n_in, node->attr, &product));
+    CAPL_TRY(GRAD_CALL(CAPL_OP_silu_grad, NULL, &passed, product, dy[0]));
+  }
+  return product_gradients(node, passed, dx);
+}
+
+static capl_status conv2d_act_expand(const capl_call *call)
+{
+  TEMP capl_tensor *product = NULL;
+  CAPL_TRY(capl_op_call(CAPL_OP_conv2d, call->in, call->n_in, call->attr, &product));
+  bool silu = call->attr[AT(conv2d_act, act)].i == NORM_SILU;
+  return capl_op_call(silu ? CAPL_OP_silu : CAPL_OP_relu, &product, 1, NULL, call->out);
 }
 
 /* The two products that a convolution's weight has a part in, one for each neighbour. like: the weight's shape. */
@@ -357,6 +384,25 @@ const capl_op capl_op_conv2d = {
            "into that many independent parts; groups = C is a depthwise convolution.\n"
            "Errors: shape if x has other channels than weight expects, if bias is not (O), or if the kernel\n"
            "does not fit into x; value if groups does not divide C or O; dtype if x and weight differ.",
+};
+
+const capl_op capl_op_conv2d_act = {
+    NAME_AND_ATTRS(conv2d_act),
+    .ins = "x, weight, bias?",
+    OUTS(y),
+    .amp = CAPL_AMP_LOW,
+    .low_in = 3u,
+    .layout = CAPL_LAYOUT_IMAGE,
+    .save_in = 1u << 0 | 1u << 1 | 1u << 2,
+    .save_out = 1u << 0,
+    .shape = conv2d_shape,
+    .grad = conv2d_act_grad,
+    .expand = conv2d_act_expand,
+    .macs = conv2d_macs,
+    .doc = "2-d convolution and activation in one: y = act(conv2d(x, weight, bias)). Open model files are run with it.\n"
+           "x (N,C,H,W), weight (O,C/groups,kh,kw), bias (O), all of one floating dtype -> y (N,O,H',W') of that\n"
+           "dtype. stride, padding, dilation, groups as in conv2d; act: relu or silu.\n"
+           "Errors: as conv2d.",
 };
 
 const capl_op capl_op_conv2d_grad_x = {

@@ -30,6 +30,7 @@ void storage_written(capl_storage *s)
 {
   if (!s) return;
   s->version++;
+  if (s->forms) storage_leave_forms(s);
   if (recorded_now) recorded_write(s);
 }
 

@@ -502,6 +502,7 @@ void capl_storage_unref(capl_storage *s)
 {
   if (!s || --s->refs > 0) return;
   storage_leave_shadow(s);
+  storage_leave_forms(s);
   capl_block_put(s->device, s->data, s->bytes);
   free(s);
 }

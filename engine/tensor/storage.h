@@ -14,6 +14,8 @@ struct capl_storage {
   void *data; /* NULL on devices without arithmetic and for 0 bytes */
   size_t bytes;
   struct capl_shadow *shadow; /* shadow.h; NULL = none */
+  bool frozen;                /* weights that never change: kernels keep forms of them */
+  struct capl_form *forms;    /* form.c; NULL = none */
 };
 
 /* bytes may be 0. ENOMEM after the allocator has tried everything. */
@@ -37,5 +39,7 @@ void capl_block_put(capl_device *device, void *p, size_t bytes);
 
 /* Before s is freed: its shadow stays as long as recordings have it (shadow.c). */
 void storage_leave_shadow(capl_storage *s);
+/* Frees the forms of s, which is about to change or to be freed. */
+void storage_leave_forms(capl_storage *s);
 
 #endif

@@ -102,6 +102,8 @@ typedef struct capl_backend {
   /* Optional: changes the dtypes of outputs that only the backward pass reads: named reserve, or a weight's gradient,
   ** for calls that this backend's kernels take. */
   void (*reserve)(const capl_call *call, capl_out_spec *out);
+  /* Optional: while on, this thread computes its calls alone: waking other threads costs more than small calls. */
+  void (*alone)(bool on);
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };
@@ -163,6 +165,15 @@ CAPL_API capl_status capl_shadow_get(const capl_tensor *t, capl_dtype dtype, cap
 CAPL_API bool capl_shadow_of(const capl_tensor *param, capl_tensor *low);
 /* Says that t's storage holds weights, also where t wants no gradient: casts of it are kept. ENOMEM. */
 CAPL_API capl_status capl_weight_mark(capl_tensor *t);
+
+/* Weights that never change, as those of an open model: kernels may keep them in another form ("packed"), made once.
+** Only a tensor that is all of its storage can be frozen; others stay as they are. */
+CAPL_API void capl_weight_freeze(capl_tensor *t);
+/* Memory for the form `key` of frozen weights t, kept until they are written or freed; a key's forms are of one size.
+** *out: NULL where t is not frozen (or NULL), and the kernel makes the form for the call; *fresh: the kernel has to
+** fill it, and says when it has. ENOMEM. */
+CAPL_API capl_status capl_weight_form(const capl_tensor *t, uint64_t key, size_t bytes, void **out, bool *fresh);
+CAPL_API void capl_weight_form_filled(const capl_tensor *t, uint64_t key);
 
 /* Whether device has its own row for op (any dtype). */
 CAPL_API bool capl_device_has(const capl_device *device, capl_op_id op);

@@ -1,8 +1,9 @@
 /* model.h -- a trained model: images in, texts, classes, masks, points, numbers out, without the recipe that trained
 ** it.
 **
-** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, folds batch norm
-** into the convolutions and chooses the precision. Images may have any size: they become gray or RGB as the model
+** A model file is a folder NAME.capl (io.h, docs/model-file.md). Opening it checks everything in it, makes its graph
+** cheaper to run (batch norm folded, activations in the kernels before them, constants computed, weights packed at the
+** first small batch) and chooses the precision. Images may have any size: they become gray or RGB as the model
 ** wants, are brought to its size with a bicubic filter, stretched or in a letterbox as in training, and normalized
 ** likewise. A model of several widths keeps their proportions: they are brought to its height and put into the
 ** narrowest of its widths that holds them.
@@ -30,7 +31,7 @@ typedef struct capl_model capl_model;
 typedef struct {
   const char *device;    /* NULL = "cpu" */
   const char *precision; /* "fp32", "bf16", "fp16" or "auto"; NULL = "auto": 16 bits where they are faster */
-  bool plain;            /* run the graph as it was written, without folding: slower, for comparisons */
+  bool plain;            /* run the graph as it was written, nothing folded, fused or packed: for comparisons */
 } capl_model_options;
 
 /* path: the folder. options: NULL = defaults. *model: caller closes. EIO: no such folder; EFORMAT: damaged, of another

@@ -6,7 +6,7 @@ local gen = require("gen")
 local LARGE = {"against_ref", "twice_the_same", "any_layout", "meta_shapes"}
 
 return {
-  covers = {"conv2d_grad_x", "conv2d_grad_w"},
+  covers = {"conv2d_act", "conv2d_grad_x", "conv2d_grad_w"},
 
   -- shapes: x (N,C,H,W), weight (O,C/groups,kh,kw), bias (O)
   {name = "one channel, padding", inputs = {{2, 1, 5, 3}, {3, 1, 3, 3}, {3}}, attrs = {padding = 1}},
@@ -50,6 +50,20 @@ return {
     inputs = {gen.values {1, 1, 3, 3, values = {1, 2, 3, 4, 5, 6, 7, 8, 9}}, gen.values {1, 1, 2, 2, values = {1, 10, 100, 1000}},
       gen.values {1, values = {0.5}}},
     expect = {{5421.5, 6532.5, 8754.5, 9865.5}}, only = {"expected"}},
+
+  -- with an activation
+  {op = "conv2d_act", name = "and relu", inputs = {{2, 3, 5, 4}, {4, 3, 3, 3}, {4}}, attrs = {padding = 1}},
+  {op = "conv2d_act", name = "and relu, no bias, stride", inputs = {{2, 3, 7, 8}, {5, 3, 3, 2}}, attrs = {stride = {2, 3}, padding = {1, 0}}},
+  {op = "conv2d_act", name = "and silu", inputs = {{2, 4, 5, 4}, {4, 2, 3, 3}, {4}}, attrs = {padding = 1, groups = 2, act = "silu"}},
+  {op = "conv2d_act", name = "32 channels and relu", inputs = {{2, 32, 7, 9}, {32, 32, 3, 3}, {32}}, attrs = {padding = 1}, only = LARGE},
+  {op = "conv2d_act", name = "32 channels and silu", inputs = {{2, 32, 7, 9}, {32, 32, 3, 3}, {32}},
+    attrs = {padding = 1, act = "silu"}, only = LARGE},
+  {op = "conv2d_act", name = "64 channels, stride 2 along columns, and relu", inputs = {{2, 64, 8, 20}, {32, 64, 3, 3}, {32}},
+    attrs = {padding = 1, stride = {2, 1}}, only = LARGE},
+  {op = "conv2d_act", name = "depthwise over 40 channels and relu", inputs = {{2, 40, 9, 7}, {40, 1, 3, 3}, {40}},
+    attrs = {groups = 40, padding = 1}, only = LARGE},
+  {op = "conv2d_act", name = "depthwise over 40 channels and silu", inputs = {{2, 40, 9, 7}, {40, 1, 3, 3}, {40}},
+    attrs = {groups = 40, padding = 1, act = "silu"}, only = LARGE},
 
   -- the gradient ops, called directly
   {op = "conv2d_grad_x", name = "rows that no window reads get 0", inputs = {{2, 3, 2, 3}, {3, 2, 3, 3}},

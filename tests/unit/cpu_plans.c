@@ -85,7 +85,7 @@ static void plans_in_use_stay_whatever_the_limit(void **state)
   const dn_plan *plan = plan_of(2);
   for (int64_t rows = 10; rows < 20; rows++) use(rows);
   assert_int_equal(dn_plan_statistics_get().kept, 12);
-  assert_ok(dn_run(plan, device, data));
+  assert_ok(dn_run(plan, device, data, NULL));
   dn_release();
   assert_int_equal(dn_plan_statistics_get().kept, 2);
   const float expected[2 * COLUMNS] = {30201, 302010, 60504, 605040};

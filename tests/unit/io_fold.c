@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "io/graph.h"
+#include "io/graph_passes.h"
 
 static int count_ops(const capl_graph *g, capl_op_id id)
 {
@@ -38,7 +38,7 @@ static void fold_and_compare(const char *device_name)
   capl_device *device;
   assert_ok(capl_device_open(device_name, &device));
   capl_graph *plain = tiny_graph(device), *folded = tiny_graph(device);
-  assert_ok(graph_fold(folded));
+  assert_ok(graph_fold(folded, NULL));
   assert_int_equal(count_ops(folded, CAPL_OP_bn_act_pool) + count_ops(folded, CAPL_OP_bn_act)
                    + count_ops(folded, CAPL_OP_batch_norm), 0);
   assert_int_equal(count_ops(folded, CAPL_OP_relu), 2);
@@ -89,7 +89,7 @@ static void what_is_shared_is_left_alone(void **state)
   assert_ok(capl_run(CAPL_OP_add, (capl_tensor *[]){y, z}, 2, NULL, &sum));
   assert_ok(capl_trace_end(x, sum, NULL, 0, &g));
   assert_ok(capl_graph_run(g, x, &before));
-  assert_ok(graph_fold(g));
+  assert_ok(graph_fold(g, NULL));
   assert_int_equal(count_ops(g, CAPL_OP_bn_act), 1);
   assert_int_equal(count_ops(g, CAPL_OP_batch_norm), 1);
   assert_ok(capl_graph_run(g, x, &after));
@@ -115,7 +115,7 @@ static void folding_keeps_the_activation(void **state)
   tiny_then(&y, CAPL_OP_bn_act, "act=silu", &w[TINY_SCALE], 4);
   assert_ok(capl_trace_end(x, y, NULL, 0, &g));
   assert_ok(capl_graph_run(g, x, &before));
-  assert_ok(graph_fold(g));
+  assert_ok(graph_fold(g, NULL));
   assert_int_equal(count_ops(g, CAPL_OP_bn_act), 0);
   assert_int_equal(count_ops(g, CAPL_OP_silu), 1);
   assert_ok(capl_graph_run(g, x, &after));
@@ -147,7 +147,7 @@ static void shapes_are_known_without_arithmetic(void **state)
   int64_t size[CAPL_MAX_NDIM];
   assert_ok(capl_device_open("ref", &device));
   capl_graph *g = tiny_graph(device);
-  assert_ok(graph_shape(g, 7, 0, 0, &ndim, size));
+  assert_ok(graph_shape(g, 7, 0, 0, &ndim, size, NULL));
   assert_int_equal(ndim, 2);
   assert_int_equal(size[0], 7);
   assert_int_equal(size[1], TINY_LENGTH * TINY_CLASSES);

@@ -61,19 +61,62 @@ static void layout_bias(dn_spec *spec, const capl_tensor *bias)
   dn_layout_set(&spec->arg[DN_B], bias->dtype, 1, bias->size, NULL);
 }
 
-static capl_status cpu_conv2d(const capl_call *call)
+typedef struct {
+  const capl_tensor *y;
+  dn_act act;
+} act_job;
+
+static void act_part(void *arg, int64_t begin, int64_t end, int thread)
 {
+  (void)thread;
+  const act_job *job = arg;
+  capl_dtype real = job->y->dtype;
+  void *y = cpu_at(capl_tensor_data(job->y), real, begin);
+  if (job->act == DN_RELU) cpu_now->unary(VEC_relu, real, end - begin, y, y, 0, 0);
+  else cpu_now->activation(VEC_SILU, real, end - begin, y, y, 0, 0);
+}
+
+/* In place, where the convolution did not do it. */
+static capl_status activate(const capl_tensor *y, dn_act act)
+{
+  act_job job = {y, act};
+  if (act != DN_NO_ACT) cpu_parallel(capl_tensor_numel(y), CPU_GRAIN, act_part, &job);
+  return CAPL_OK;
+}
+
+static capl_status convolve_plainly(const capl_call *call, dn_act act)
+{
+  enum { PIXELS_MAX = 8192 }; /* cpu_weight_form says why */
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
-  cpu_count_product(call);
-  if (conv_depthwise_fits(call, w->size)) return conv_depthwise(call);
-  if (conv_winograd_fits(call, x->size, w->size)) return conv_winograd(call);
-  if (conv_winograd_1d_fits(call, x->size, w->size)) return conv_winograd_1d(call);
   conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
   dn_spec spec;
   conv_spec(&spec, DN_CONV, call->attr, &s);
+  spec.act = act;
   void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(w), NULL, capl_tensor_data(y)};
   if (bias) layout_bias(&spec, bias), data[DN_B] = capl_tensor_data(bias);
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, s.y.N * s.y.H * s.y.W <= PIXELS_MAX ? w : NULL);
+}
+
+static capl_status convolve(const capl_call *call, dn_act act)
+{
+  const capl_tensor *x = call->in[0], *w = call->in[1];
+  bool relu = act == DN_RELU;
+  cpu_count_product(call);
+  if (conv_depthwise_fits(call, w->size)) {
+    CAPL_TRY(conv_depthwise(call));
+    return activate(call->out[0], act);
+  }
+  if (conv_winograd_fits(call, x->size, w->size)) CAPL_TRY(conv_winograd(call, relu));
+  else if (conv_winograd_1d_fits(call, x->size, w->size)) CAPL_TRY(conv_winograd_1d(call, relu));
+  else return convolve_plainly(call, act);
+  return activate(call->out[0], relu ? DN_NO_ACT : act);
+}
+
+static capl_status cpu_conv2d(const capl_call *call) { return convolve(call, DN_NO_ACT); }
+
+static capl_status cpu_conv2d_act(const capl_call *call)
+{
+  return convolve(call, call->attr[AT(conv2d_act, act)].i == NORM_SILU ? DN_SILU : DN_RELU);
 }
 
 static capl_status cpu_conv2d_grad_x(const capl_call *call)
@@ -87,7 +130,7 @@ static capl_status cpu_conv2d_grad_x(const capl_call *call)
   dn_spec spec;
   conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
   void *data[DN_ARGS] = {capl_tensor_data(dx), capl_tensor_data(w), NULL, capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
 
 static capl_status grad_w(const capl_call *call)
@@ -104,7 +147,7 @@ static capl_status grad_w(const capl_call *call)
   conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);
   layout_bias(&spec, db);
   void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db), capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
 
 /* The sums of the bias come with the products and cost next to nothing here, wanted or not: then into memory of their
@@ -188,6 +231,7 @@ static bool supports_transposed(const capl_call *call)
 
 const capl_kernel cpu_conv_kernels[] = {
   {CAPL_OP_conv2d, cpu_conv2d, supports_conv, CPU_REAL},
+  {CAPL_OP_conv2d_act, cpu_conv2d_act, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv, CPU_REAL},
   {CAPL_OP_conv_transpose2d, cpu_conv_transpose2d, supports_transposed, CPU_REAL},

@@ -33,6 +33,7 @@ typedef struct {
   const float *x_data;
   float *y_data;      /* convolution: the result. Weight gradient: dy, read only */
   const float *bias;  /* or NULL */
+  bool relu;          /* of y */
   float *weights;     /* transformed, 36 times panels of (C, 2 * lanes) */
   float *sums;        /* weight gradient: per thread 36 (C, O) */
   float *zeros;       /* a pixel outside the images */
@@ -100,7 +101,7 @@ static float *room_y(const wino *w, int thread)
 static void transform_x(const wino *w, int64_t first, int64_t count, int thread)
 {
   int64_t C = w->x.C;
-  vec_winograd v = {C, w->x.W * C, C, frequency_gap(w->block, C)};
+  vec_winograd v = {C, w->x.W * C, C, frequency_gap(w->block, C), false};
   const float *each[REACH * REACH];
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
@@ -125,7 +126,8 @@ static void multiply(const wino *w, int64_t count, int thread)
 static void transform_y(const wino *w, int64_t first, int64_t count, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {.channels = O, .row = w->y.W * O, .pixel = O, .frequency = frequency_gap(w->block, O)};
+  vec_winograd v = {.channels = O, .row = w->y.W * O, .pixel = O, .frequency = frequency_gap(w->block, O),
+                    .relu = w->relu};
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
     float *to = w->y_data + ((at.n * w->y.H + at.h) * w->y.W + at.w) * O;
@@ -171,7 +173,8 @@ static void weights_forward(const wino *w, const float *data, float *flipped)
 {
   int64_t C = w->x.C, O = w->y.C;
   conv_flip(data, flipped, TAPS * C, O);
-  weight_job job = {{0, KERNEL * C * O, C * O, C * conv_round_up(O, w->panel)}, flipped, O, C, O, w->panel, w->weights};
+  weight_job job = {{0, KERNEL * C * O, C * O, C * conv_round_up(O, w->panel), false}, flipped, O, C, O, w->panel,
+                    w->weights};
   cpu_parallel(C, CPU_GRAIN / (FREQUENCIES * O) + 1, weight_part, &job);
 }
 
@@ -179,37 +182,42 @@ static void weights_forward(const wino *w, const float *data, float *flipped)
 static void weights_backward(const wino *w, const float *data)
 {
   int64_t O = w->x.C, C = w->y.C;
-  weight_job job = {{0, -KERNEL * C, -C, O * conv_round_up(C, w->panel)}, data + (TAPS - 1) * C, TAPS * C, O, C,
+  weight_job job = {{0, -KERNEL * C, -C, O * conv_round_up(C, w->panel), false}, data + (TAPS - 1) * C, TAPS * C, O, C,
                     w->panel, w->weights};
   cpu_parallel(O, CPU_GRAIN / (FREQUENCIES * C) + 1, weight_part, &job);
 }
 
 /* w->x, w->y and the padding are set. */
-static capl_status convolve(wino *w, capl_device *device, const float *weights, bool backward)
+static capl_status convolve(wino *w, capl_device *device, const capl_tensor *weights, bool backward)
 {
   set_tiles(w, TILES);
   int64_t transformed = FREQUENCIES * w->x.C * conv_round_up(w->y.C, w->panel), flipped = TAPS * w->x.C * w->y.C;
-  size_t floats = (size_t)(transformed + flipped + w->x.C + cpu_threads() * w->room_size);
-  void *scratch;
+  void *scratch, *kept;
+  bool fresh;
+  CAPL_TRY(cpu_weight_form(backward ? NULL : weights, w->y.N * w->y.H * w->y.W, CPU_FORM_WINOGRAD,
+                           (size_t)transformed * sizeof(float), &kept, &fresh));
+  int64_t for_call = (fresh ? flipped : 0) + (kept ? 0 : transformed);
+  size_t floats = (size_t)(for_call + w->x.C + cpu_threads() * w->room_size);
   CAPL_TRY(capl_scratch_get(device, floats * sizeof(float), &scratch));
-  w->weights = scratch;
-  w->zeros = w->weights + transformed + flipped;
+  w->weights = kept ? kept : (float *)scratch + flipped;
+  w->zeros = (float *)scratch + for_call;
   w->room = w->zeros + w->x.C;
   memset(w->zeros, 0, (size_t)w->x.C * sizeof(float));
-  if (backward) weights_backward(w, weights);
-  else weights_forward(w, weights, w->weights + transformed);
+  if (backward) weights_backward(w, capl_tensor_data(weights));
+  else if (fresh) weights_forward(w, capl_tensor_data(weights), scratch);
+  if (kept && fresh) capl_weight_form_filled(weights, CPU_FORM_WINOGRAD);
   cpu_parallel(tile_count(w), 1, convolve_part, w);
   capl_scratch_put(device, scratch);
   return CAPL_OK;
 }
 
-capl_status conv_winograd(const capl_call *call)
+capl_status conv_winograd(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[0], *bias = call_input(call, 2), *y = call->out[0];
   wino w = {.x = cpu_image_of(x), .y = cpu_image_of(y), .pad_h = call->attr[CONV_PADDING].v[0],
             .pad_w = call->attr[CONV_PADDING].v[1], .x_data = capl_tensor_data(x), .y_data = capl_tensor_data(y),
-            .bias = bias ? capl_tensor_data(bias) : NULL};
-  return convolve(&w, call->device, capl_tensor_data(call->in[1]), false);
+            .bias = bias ? capl_tensor_data(bias) : NULL, .relu = relu};
+  return convolve(&w, call->device, call->in[1], false);
 }
 
 capl_status conv_winograd_grad_x(const capl_call *call)
@@ -218,7 +226,7 @@ capl_status conv_winograd_grad_x(const capl_call *call)
   wino w = {.x = cpu_image_of(dy), .y = cpu_image_of(dx), .pad_h = KERNEL - 1 - call->attr[CONV_PADDING].v[0],
             .pad_w = KERNEL - 1 - call->attr[CONV_PADDING].v[1], .x_data = capl_tensor_data(dy),
             .y_data = capl_tensor_data(dx)};
-  return convolve(&w, call->device, capl_tensor_data(call->in[1]), true);
+  return convolve(&w, call->device, call->in[1], true);
 }
 
 /* ---- weight gradient ---- */
@@ -226,7 +234,7 @@ capl_status conv_winograd_grad_x(const capl_call *call)
 static void transform_dy(const wino *w, int64_t first, int64_t count, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {O, w->y.W * O, O, frequency_gap(w->block, O)};
+  vec_winograd v = {O, w->y.W * O, O, frequency_gap(w->block, O), false};
   const float *each[SIDE * SIDE];
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
@@ -269,7 +277,7 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
   const collect_job *job = arg;
   const wino *w = job->w;
   int64_t C = w->x.C, O = w->y.C;
-  vec_winograd v = {O, KERNEL * C * O, C * O, frequency_gap(C, O)};
+  vec_winograd v = {O, KERNEL * C * O, C * O, frequency_gap(C, O), false};
   const float *parts[CPU_MAX_THREADS];
   for (int64_t c = begin; c < end; c++) {
     for (int t = 0; t < cpu_threads(); t++) parts[t] = w->sums + t * w->sums_size + c * O;

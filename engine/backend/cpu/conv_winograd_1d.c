@@ -34,6 +34,7 @@ typedef struct {
   const float *x_data;
   float *y_data;     /* convolution: the result. Weight gradient: dy, read only */
   const float *bias; /* or NULL */
+  bool relu;         /* of y */
   float *weights;    /* transformed, 6 times panels of (kernel_h, C, 2 * lanes) */
   float *sums;       /* weight gradient: per thread 6 (kernel_h, C, O) */
   float *zeros;      /* a pixel outside the images */
@@ -129,7 +130,7 @@ static const float *pixels(const winoline *w, const float *row, cpu_image image,
 static void transform_row(const winoline *w, int64_t n, int64_t count, int64_t h, float *to)
 {
   int64_t C = w->x.C;
-  vec_winograd v = {C, 0, C, x_frequency(w)};
+  vec_winograd v = {C, 0, C, x_frequency(w), false};
   const float *each[REACH];
   for (int64_t i = 0; i < count; i++) {
     const float *row = w->x_data + ((n + i) * w->x.H + h) * w->x.W * C;
@@ -153,7 +154,7 @@ static void transform_x(const winoline *w, int64_t n, int64_t count, int thread)
 static void transform_dy(const winoline *w, int64_t n, int64_t count, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {O, 0, O, y_frequency(w)};
+  vec_winograd v = {O, 0, O, y_frequency(w), false};
   const float *each[SIDE];
   float *to = room_y(w, thread);
   for (int64_t h = 0; h < w->y.H; h++)
@@ -167,7 +168,7 @@ static void transform_dy(const winoline *w, int64_t n, int64_t count, int thread
 static void transform_y(const winoline *w, int64_t n, int64_t count, int64_t h, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {O, 0, O, y_frequency(w)};
+  vec_winograd v = {.channels = O, .pixel = O, .frequency = y_frequency(w), .relu = w->relu};
   const float *from = room_y(w, thread);
   for (int64_t i = 0; i < count; i++) {
     float *row = w->y_data + ((n + i) * w->y.H + h) * w->y.W * O;
@@ -208,7 +209,7 @@ static void convolve_part(void *arg, int64_t begin, int64_t end, int thread)
 static void weight_row(const winoline *w, const float *from, int64_t input, int64_t tap, int64_t row)
 {
   int64_t C = w->x.C, O = w->y.C;
-  vec_winograd v = {0, 0, tap, w->kernel_h * C * conv_round_up(O, w->panel)};
+  vec_winograd v = {0, 0, tap, w->kernel_h * C * conv_round_up(O, w->panel), false};
   for (int64_t c = 0; c < C; c++)
     for (int64_t o = 0; o < O; o += w->panel) {
       v.channels = conv_least(w->panel, O - o);
@@ -234,20 +235,25 @@ static void weights_backward(const winoline *w, const float *data)
       weight_row(w, data + ((r + u * w->stride) * KERNEL + KERNEL - 1) * C, w->kernel_h * KERNEL * C, -C, row++);
 }
 
-static capl_status convolve(winoline *w, capl_device *device, const float *weights)
+static capl_status convolve(winoline *w, capl_device *device, const capl_tensor *weights)
 {
   set_sizes(w);
   int64_t taps = w->kernel_h * w->x.C, flipped = KERNEL * taps * w->y.C;
   int64_t transformed = FREQUENCIES * taps * conv_round_up(w->y.C, w->panel);
-  size_t floats = (size_t)(transformed + flipped + w->x.C + cpu_threads() * w->room_size);
-  void *scratch;
+  void *scratch, *kept;
+  bool fresh;
+  CAPL_TRY(cpu_weight_form(w->backward ? NULL : weights, w->y.N * w->y.H * w->y.W, CPU_FORM_WINOGRAD_1D,
+                           (size_t)transformed * sizeof(float), &kept, &fresh));
+  int64_t for_call = (fresh ? flipped : 0) + (kept ? 0 : transformed);
+  size_t floats = (size_t)(for_call + w->x.C + cpu_threads() * w->room_size);
   CAPL_TRY(capl_scratch_get(device, floats * sizeof(float), &scratch));
-  w->weights = scratch;
-  w->zeros = w->weights + transformed + flipped;
+  w->weights = kept ? kept : (float *)scratch + flipped;
+  w->zeros = (float *)scratch + for_call;
   w->room = w->zeros + w->x.C;
   memset(w->zeros, 0, (size_t)w->x.C * sizeof(float));
-  if (w->backward) weights_backward(w, weights);
-  else weights_forward(w, weights, w->weights + transformed);
+  if (w->backward) weights_backward(w, capl_tensor_data(weights));
+  else if (fresh) weights_forward(w, capl_tensor_data(weights), scratch);
+  if (kept && fresh) capl_weight_form_filled(weights, CPU_FORM_WINOGRAD_1D);
   cpu_parallel(w->x.N, 1, convolve_part, w);
   capl_scratch_put(device, scratch);
   return CAPL_OK;
@@ -260,14 +266,15 @@ static winoline winograd_1d_of(const capl_call *call, cpu_image x, cpu_image y, 
                     .pad_h = attr[CONV_PADDING].v[0], .pad_w = attr[CONV_PADDING].v[1]};
 }
 
-capl_status conv_winograd_1d(const capl_call *call)
+capl_status conv_winograd_1d(const capl_call *call, bool relu)
 {
   const capl_tensor *x = call->in[0], *weight = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   winoline w = winograd_1d_of(call, cpu_image_of(x), cpu_image_of(y), weight->size[2]);
   w.x_data = capl_tensor_data(x);
   w.y_data = capl_tensor_data(y);
   w.bias = bias ? capl_tensor_data(bias) : NULL;
-  return convolve(&w, call->device, capl_tensor_data(weight));
+  w.relu = relu;
+  return convolve(&w, call->device, weight);
 }
 
 capl_status conv_winograd_1d_grad_x(const capl_call *call)
@@ -278,7 +285,7 @@ capl_status conv_winograd_1d_grad_x(const capl_call *call)
   w.pad_w = KERNEL - 1 - w.pad_w;
   w.x_data = capl_tensor_data(dy);
   w.y_data = capl_tensor_data(dx);
-  return convolve(&w, call->device, capl_tensor_data(weight));
+  return convolve(&w, call->device, weight);
 }
 
 /* ---- weight gradient ---- */
@@ -319,7 +326,7 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
   const collect_job *job = arg;
   const winoline *w = job->w;
   int64_t C = w->x.C, O = w->y.C;
-  vec_winograd v = {O, 0, C * O, w->kernel_h * C * O};
+  vec_winograd v = {O, 0, C * O, w->kernel_h * C * O, false};
   const float *parts[CPU_MAX_THREADS];
   for (int64_t i = begin; i < end; i++) {
     for (int t = 0; t < cpu_threads(); t++) parts[t] = w->sums + t * w->sums_size + i * O;

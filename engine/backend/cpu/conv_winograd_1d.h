@@ -10,9 +10,9 @@
 ** fastest way for it. */
 bool conv_winograd_1d_fits(const capl_call *call, const int64_t *x, const int64_t *weight);
 
-/* Each runs the op of its name; ENOMEM if scratch memory is short. Sums of the weight gradient are
-** added thread by thread: they repeat for a given number of threads. */
-capl_status conv_winograd_1d(const capl_call *call);
+/* Each runs the op of its name, the first one with relu behind it if wanted; ENOMEM if scratch memory is short. Sums of
+** the weight gradient are added thread by thread: they repeat for a given number of threads. */
+capl_status conv_winograd_1d(const capl_call *call, bool relu);
 capl_status conv_winograd_1d_grad_x(const capl_call *call);
 capl_status conv_winograd_1d_grad_w(const capl_call *call);
 

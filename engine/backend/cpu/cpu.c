@@ -139,6 +139,7 @@ static const capl_backend backend = {
   .auto_precision = cpu_auto_precision,
   .precisions = cpu_precisions,
   .set_switch = cpu_set_switch,
+  .alone = cpu_alone_set,
 };
 
 CAPL_API const capl_backend *capl_backend_cpu_entry(void);

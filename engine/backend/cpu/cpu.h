@@ -67,6 +67,18 @@ const void *cpu_packed(capl_dtype real, int64_t n, const void *p, int64_t step, 
 /* n copies of one element, in room. */
 const void *cpu_repeated(capl_dtype real, int64_t n, const void *p, float *room);
 
+/* Which form of a weight a kernel keeps (capl_weight_form); oneDNN's are numbered by their layout (dnnl.c). */
+enum { CPU_FORM_WINOGRAD = 1, CPU_FORM_WINOGRAD_1D, CPU_FORM_RNN };
+
+/* capl_weight_form where `rows` pixels or rows share the weights. Of many, making the form for each call costs less
+** than a hundredth of the product: then weights are not held twice. */
+static inline capl_status cpu_weight_form(const capl_tensor *w, int64_t rows, uint64_t key, size_t bytes, void **out,
+                                          bool *fresh)
+{
+  enum { ROWS_MAX = 8192 };
+  return capl_weight_form(rows <= ROWS_MAX ? w : NULL, key, bytes, out, fresh);
+}
+
 /* Image sizes by name. */
 typedef struct {
   int64_t N, C, H, W;

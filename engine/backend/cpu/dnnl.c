@@ -56,6 +56,24 @@ static dnnl_status_t md_any(md_own *out, int ndim, const int64_t *size, dnnl_dat
   return dnnl_memory_desc_create_with_tag(out, ndim, size, type, dnnl_format_tag_any);
 }
 
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha)
+{
+  return dnnl_post_ops_append_eltwise(ops, alg, alpha, 0);
+}
+
+/* A layout as bytes; false: this version does not tell. */
+static bool md_bytes(md_ref md, uint8_t *bytes, size_t *n)
+{
+#if DNNL_VERSION_MAJOR > 3 || DNNL_VERSION_MINOR >= 4
+  size_t room = *n;
+  return dnnl_memory_desc_get_blob(NULL, n, md) == dnnl_success && *n <= room
+      && dnnl_memory_desc_get_blob(bytes, n, md) == dnnl_success;
+#else
+  (void)md, (void)bytes, (void)n;
+  return false;
+#endif
+}
+
 static dnnl_status_t conv_pd(const dn_spec *s, dnnl_alg_kind_t alg, const md_own *md, dnnl_primitive_desc_t hint,
                              const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out)
 {
@@ -113,6 +131,19 @@ static dnnl_status_t md_strided(md_own *out, int ndim, const int64_t *size, dnnl
 {
   dnnl_status_t status = md_alloc(out);
   return status ? status : dnnl_memory_desc_init_by_strides(*out, ndim, size, type, stride);
+}
+
+static dnnl_status_t append_eltwise(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float alpha)
+{
+  return dnnl_post_ops_append_eltwise(ops, 1, alg, alpha, 0);
+}
+
+static bool md_bytes(md_ref md, uint8_t *bytes, size_t *n)
+{
+  if (*n < sizeof *md) return false;
+  *n = sizeof *md;
+  memcpy(bytes, md, *n);
+  return true;
 }
 
 static dnnl_status_t md_any(md_own *out, int ndim, const int64_t *size, dnnl_data_type_t type)
@@ -178,6 +209,7 @@ typedef struct {
   md_own user;     /* layout of the caller's memory */
   md_ref inside;   /* layout the primitive wants, owned by the primitive's descriptor */
   size_t bytes;    /* of a buffer in that layout; 0 = the caller's memory is used */
+  uint64_t form;   /* that layout as a key of capl_weight_form; 0 = unknown */
   dnnl_primitive_t reorder;
 } plan_arg;
 
@@ -260,6 +292,20 @@ static dnnl_status_t make_mds(const dn_spec *spec, bool with_any, md_own *md)
   return dnnl_success;
 }
 
+static dnnl_status_t append_act(dnnl_primitive_attr_t attr, int32_t act)
+{
+  dnnl_post_ops_t ops;
+  dnnl_alg_kind_t alg = act == DN_SILU ? dnnl_eltwise_swish : dnnl_eltwise_relu;
+  float alpha = act == DN_SILU ? 1 : 0;
+  if (act == DN_NO_ACT) return dnnl_success;
+  dnnl_status_t status = dnnl_post_ops_create(&ops);
+  if (status) return status;
+  status = append_eltwise(ops, alg, alpha);
+  if (!status) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+  dnnl_post_ops_destroy(ops);
+  return status;
+}
+
 static dnnl_status_t make_pd_for(const dn_spec *spec, const md_own *md, dnnl_primitive_desc_t hint,
                                  dnnl_primitive_desc_t *out)
 {
@@ -268,8 +314,10 @@ static dnnl_status_t make_pd_for(const dn_spec *spec, const md_own *md, dnnl_pri
   if (status) return status;
   dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
   dnnl_alg_kind_t alg = spec->mode == DN_WINOGRAD ? dnnl_convolution_winograd : dnnl_convolution_direct;
-  if (spec->kind <= DN_CONV_GRAD_W) status = conv_pd(spec, alg, md, hint, attr, out);
-  else status = product_pd(spec, md, hint, attr, out);
+  status = append_act(attr, spec->act);
+  if (!status)
+    status = spec->kind <= DN_CONV_GRAD_W ? conv_pd(spec, alg, md, hint, attr, out)
+                                          : product_pd(spec, md, hint, attr, out);
   dnnl_primitive_attr_destroy(attr);
   return status;
 }
@@ -302,6 +350,22 @@ static dnnl_status_t make_pd(const dn_spec *spec, dnnl_primitive_desc_t *out)
   return status;
 }
 
+static uint64_t hash_of(const void *data, size_t n)
+{
+  uint64_t hash = 14695981039346656037u; /* FNV-1a */
+  for (size_t i = 0; i < n; i++) hash = (hash ^ ((const uint8_t *)data)[i]) * 1099511628211u;
+  return hash;
+}
+
+static uint64_t form_of(md_ref md)
+{
+  enum { KERNELS_OWN = 16, ROOM = 4096 }; /* cpu.h numbers the forms of own kernels */
+  uint8_t bytes[ROOM];
+  size_t n = sizeof bytes;
+  uint64_t hash = md_bytes(md, bytes, &n) ? hash_of(bytes, n) : 0;
+  return hash < KERNELS_OWN ? 0 : hash;
+}
+
 static capl_status plan_reorder(plan_arg *a)
 {
   md_ref from = a->output ? a->inside : a->user, to = a->output ? a->user : a->inside;
@@ -311,6 +375,7 @@ static capl_status plan_reorder(plan_arg *a)
   dnnl_primitive_desc_destroy(pd);
   DNNL_TRY(status);
   a->bytes = round64(dnnl_memory_desc_get_size(a->inside));
+  a->form = form_of(a->inside);
   return CAPL_OK;
 }
 
@@ -557,14 +622,28 @@ static dnnl_status_t run_primitive(const dn_plan *plan, void *const inside[DN_AR
   return status;
 }
 
-static capl_status run_in(const dn_plan *plan, void *const data[DN_ARGS], char *scratch)
+/* The frozen weights in the primitive's layout, made when they are not there yet. *out: NULL = they are not kept. */
+static capl_status kept_weight(const plan_arg *a, const capl_tensor *weight, void *data, void **out)
 {
-  void *inside[DN_ARGS];
+  bool fresh;
+  *out = NULL;
+  if (!a->reorder || !a->form) return CAPL_OK;
+  CAPL_TRY(capl_weight_form(weight, a->form, a->bytes, out, &fresh));
+  if (!*out || !fresh) return CAPL_OK;
+  DNNL_TRY(run_reorder(a, data, *out));
+  capl_weight_form_filled(weight, a->form);
+  return CAPL_OK;
+}
+
+static capl_status run_in(const dn_plan *plan, void *const data[DN_ARGS], const capl_tensor *weight, char *scratch)
+{
+  void *inside[DN_ARGS], *kept;
   char *next = scratch + plan->scratch_bytes;
+  CAPL_TRY(kept_weight(&plan->arg[DN_W], weight, data[DN_W], &kept));
   for (int i = 0; i < DN_ARGS; i++) {
     const plan_arg *a = &plan->arg[i];
-    inside[i] = data[i];
-    if (!a->reorder) continue;
+    inside[i] = i == DN_W && kept ? kept : data[i];
+    if (!a->reorder || inside[i] == kept) continue;
     inside[i] = next;
     next += a->bytes;
     if (!a->output) DNNL_TRY(run_reorder(a, data[i], inside[i]));
@@ -575,11 +654,11 @@ static capl_status run_in(const dn_plan *plan, void *const data[DN_ARGS], char *
   return CAPL_OK;
 }
 
-capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS])
+capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS], const capl_tensor *weight)
 {
   void *scratch = NULL;
   if (plan->total_bytes) CAPL_TRY(capl_scratch_get(device, plan->total_bytes, &scratch));
-  capl_status status = run_in(plan, data, scratch);
+  capl_status status = run_in(plan, data, weight, scratch);
   if (scratch) capl_scratch_put(device, scratch);
   return status;
 }

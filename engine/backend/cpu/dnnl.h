@@ -42,12 +42,17 @@ typedef enum {
   DN_WINOGRAD, /* likewise, by Winograd or not at all: oneDNN's own choice leaves it out below 16 images */
 } dn_mode;
 
+/* What follows the sums of DN_CONV and DN_LINEAR. */
+typedef enum { DN_NO_ACT, DN_RELU, DN_SILU } dn_act;
+
 /* Everything that decides what a primitive is. Compared byte by byte: start from dn_spec_init. */
 typedef struct {
   int32_t kind;
   uint32_t any;     /* bit per argument: the implementation chooses its layout, reorders are added */
   int32_t mode;     /* dn_mode */
+  int32_t act;      /* dn_act */
   int32_t alone;    /* 1: made for one thread, to be run by several threads on parts of a batch */
+  int32_t unused;   /* 0; so that there is no gap */
   dn_layout arg[DN_ARGS];
   /* convolutions: two numbers each */
   int64_t stride[DN_MAX_DIMS], dilation[DN_MAX_DIMS], pad_low[DN_MAX_DIMS], pad_high[DN_MAX_DIMS];
@@ -68,8 +73,9 @@ void dn_release(void);
 capl_status dn_find(const dn_spec *spec, const dn_plan **out);
 /* Name of the implementation, e.g. "brgconv:avx512_core_bf16". */
 const char *dn_plan_name(const dn_plan *plan);
-/* Runs a plan; data[i] is NULL exactly where the argument is absent. */
-capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS]);
+/* Runs a plan; data[i] is NULL exactly where the argument is absent. weight: the tensor of data[DN_W], whose reordered
+** form is kept where it is frozen; NULL: it is made for the call. */
+capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN_ARGS], const capl_tensor *weight);
 
 /* Creates engine and stream; isa: "avx512", "avx2" or "portable" limits what oneDNN may use. */
 capl_status dn_open(const char *isa);

@@ -26,13 +26,14 @@ static int64_t rows_of(const capl_tensor *t)
 }
 
 /* y (M,O) = x (M,I) * weight' (I,O) + bias */
-static capl_status cpu_linear(const capl_call *call)
+static capl_status linear(const capl_call *call, dn_act act)
 {
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   int64_t rows = rows_of(x), inputs = last_size(x), outputs = last_size(y);
   cpu_count_product(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR);
+  spec.act = act;
   layout_matrix(&spec.arg[DN_X], x->dtype, rows, inputs);
   layout_matrix(&spec.arg[DN_W], w->dtype, outputs, inputs);
   layout_matrix(&spec.arg[DN_Y], y->dtype, rows, outputs);
@@ -41,8 +42,11 @@ static capl_status cpu_linear(const capl_call *call)
     dn_layout_set(&spec.arg[DN_B], bias->dtype, 1, bias->size, NULL);
     data[DN_B] = capl_tensor_data(bias);
   }
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
+
+static capl_status cpu_linear(const capl_call *call) { return linear(call, DN_NO_ACT); }
+static capl_status cpu_linear_act(const capl_call *call) { return linear(call, DN_RELU); }
 
 /* dx (M,I) = dy (M,O) * weight (O,I) */
 static capl_status cpu_linear_grad_x(const capl_call *call)
@@ -56,7 +60,7 @@ static capl_status cpu_linear_grad_x(const capl_call *call)
   layout_matrix(&spec.arg[DN_W], w->dtype, outputs, inputs);
   layout_matrix(&spec.arg[DN_Y], dy->dtype, rows, outputs);
   void *data[DN_ARGS] = {capl_tensor_data(dx), capl_tensor_data(w), NULL, capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
 
 /* dw (O,I) = dy' (O,M) * x (M,I), db (O) = sums of dy */
@@ -72,7 +76,7 @@ static capl_status cpu_linear_grad_w(const capl_call *call)
   dn_layout_set(&spec.arg[DN_B], db->dtype, 1, db->size, NULL);
   layout_matrix(&spec.arg[DN_Y], dy->dtype, rows, outputs);
   void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db), capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
 
 /* ---- batched products ---- */
@@ -107,7 +111,7 @@ static capl_status cpu_matmul(const capl_call *call)
   layout_batch(&spec.arg[DN_W], b, call->attr[MATMUL_TRANSPOSE_B].i, y->ndim);
   layout_batch(&spec.arg[DN_Y], y, false, y->ndim);
   void *data[DN_ARGS] = {capl_tensor_data(a), capl_tensor_data(b), NULL, capl_tensor_data(y)};
-  return cpu_product(&spec, call->device, data);
+  return cpu_product(&spec, call->device, data, NULL);
 }
 
 static bool supports_product(const capl_call *call)
@@ -119,6 +123,7 @@ static bool supports_product(const capl_call *call)
 
 const capl_kernel cpu_matmul_kernels[] = {
   {CAPL_OP_linear, cpu_linear, supports_product, CPU_REAL},
+  {CAPL_OP_linear_act, cpu_linear_act, supports_product, CPU_REAL},
   {CAPL_OP_linear_grad_x, cpu_linear_grad_x, supports_product, CPU_REAL},
   {CAPL_OP_linear_grad_w, cpu_linear_grad_w, supports_product, CPU_REAL},
   {CAPL_OP_matmul, cpu_matmul, supports_product, CPU_REAL},

@@ -19,6 +19,7 @@ extern void omp_set_num_threads(int n);
 extern void omp_set_dynamic(int on);
 
 static int n_threads = 1;
+static _Thread_local bool alone; /* this thread wakes no others */
 
 typedef struct {
   cpu_task task;
@@ -38,7 +39,7 @@ void cpu_parallel(int64_t n, int64_t grain, cpu_task task, void *arg)
 {
   if (n <= 0) return;
   /* All threads or one: libgomp rebuilds its team whenever the size changes. */
-  if (n_threads == 1 || n < 2 * grain || n < 2 || omp_in_parallel()) {
+  if (n_threads == 1 || alone || n < 2 * grain || n < 2 || omp_in_parallel()) {
     task(arg, 0, n, 0);
     return;
   }
@@ -78,10 +79,21 @@ void cpu_threads_set(int n)
 
 int cpu_threads(void)
 {
-  return n_threads;
+  return alone ? 1 : n_threads;
 }
 
 void cpu_parallel_alone(bool on)
 {
-  omp_set_num_threads(on ? 1 : n_threads);
+  omp_set_num_threads(on || alone ? 1 : n_threads);
+}
+
+void cpu_alone_set(bool on)
+{
+  alone = on && n_threads > 1;
+  cpu_parallel_alone(alone);
+}
+
+bool cpu_alone(void)
+{
+  return alone;
 }

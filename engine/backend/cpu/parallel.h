@@ -28,5 +28,8 @@ int cpu_threads(void);
 void cpu_threads_set(int n);
 /* While on, oneDNN primitives made by this thread are made for one thread. */
 void cpu_parallel_alone(bool on);
+/* While on, calls of this thread wake no others: what is small is done before they are awake. cpu_threads() is 1. */
+void cpu_alone_set(bool on);
+bool cpu_alone(void);
 
 #endif

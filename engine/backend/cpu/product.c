@@ -55,6 +55,7 @@ static capl_status try_plan(const dn_spec *spec, uint32_t any, dn_mode mode, con
   dn_spec variant = *spec;
   variant.any = any;
   variant.mode = mode;
+  variant.alone = spec->alone || cpu_alone();
   CAPL_TRY(dn_find(&variant, &plan));
   if (!plan || (*best && is_slow(plan))) return CAPL_OK;
   *best = plan;
@@ -105,7 +106,7 @@ static capl_status run_converted(const dn_spec *spec, capl_device *device, void 
     scratch += (4 * elements(&spec->arg[i]) + 63) / 64 * 64;
     if (!(out >> i & 1)) cpu_convert(CAPL_BF16, data[i], CAPL_F32, copies[i], elements(&spec->arg[i]));
   }
-  CAPL_TRY(cpu_product(&wide, device, copies));
+  CAPL_TRY(cpu_product(&wide, device, copies, NULL));
   for (int i = 0; i < DN_ARGS; i++)
     if ((out >> i & 1) && spec->arg[i].dtype == CAPL_BF16)
       cpu_convert(CAPL_F32, copies[i], CAPL_BF16, data[i], elements(&spec->arg[i]));
@@ -126,11 +127,13 @@ static capl_status run_in_f32(const dn_spec *spec, capl_device *device, void *co
   return status;
 }
 
-static capl_status run_whole(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
+static capl_status run_whole(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS],
+                             const capl_tensor *weight)
 {
   const dn_plan *plan;
   CAPL_TRY(best_plan(spec, &plan));
-  return !plan || (is_low(spec) && is_slow(plan)) ? run_in_f32(spec, device, data) : dn_run(plan, device, data);
+  if (!plan || (is_low(spec) && is_slow(plan))) return run_in_f32(spec, device, data);
+  return dn_run(plan, device, data, weight);
 }
 
 /* ---- weight gradients, each thread a part of the batch ----
@@ -161,7 +164,7 @@ static void split_part(void *arg, int64_t begin, int64_t end, int thread)
     data[DN_X] = cpu_at(data[DN_X], spec->arg[DN_X].dtype, first * elements(&spec->arg[DN_X]) / job->images);
     data[DN_Y] = cpu_at(data[DN_Y], spec->arg[DN_Y].dtype, first * elements(&spec->arg[DN_Y]) / job->images);
     if (part > 0) data[DN_W] = sums, data[DN_B] = sums + job->n_weight;
-    capl_status status = dn_run(job->plans[last - first > job->images / job->parts], job->device, data);
+    capl_status status = dn_run(job->plans[last - first > job->images / job->parts], job->device, data, NULL);
     if (status != CAPL_OK && !__atomic_exchange_n(&job->failed, true, __ATOMIC_ACQ_REL))
       job->error = *capl_error_last();
   }
@@ -206,20 +209,21 @@ static bool may_be_split(const dn_spec *spec)
          elements(&spec->arg[DN_W]) <= SPLIT_WEIGHTS;
 }
 
-static capl_status product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
+static capl_status product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS],
+                           const capl_tensor *weight)
 {
-  if (!may_be_split(spec) || (is_low(spec) && !dn_has_bf16())) return run_whole(spec, device, data);
+  if (!may_be_split(spec) || (is_low(spec) && !dn_has_bf16())) return run_whole(spec, device, data, weight);
   split_job job = {.spec = spec, .device = device, .data = data, .images = spec->arg[DN_X].size[0],
                    .parts = cpu_threads(), .n_weight = elements(&spec->arg[DN_W]),
                    .n_bias = elements(&spec->arg[DN_B])};
   CAPL_TRY(split_plans(&job));
-  return job.plans[0] && job.plans[1] ? run_split(&job) : run_whole(spec, device, data);
+  return job.plans[0] && job.plans[1] ? run_split(&job) : run_whole(spec, device, data, weight);
 }
 
-capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS])
+capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS], const capl_tensor *weight)
 {
   dn_hold();
-  capl_status status = product(spec, device, data);
+  capl_status status = product(spec, device, data, weight);
   dn_release();
   return status;
 }

@@ -7,8 +7,8 @@
 #include "backend/cpu/dnnl.h"
 
 /* Runs the best plan for spec; where oneDNN has none in bf16, through f32 copies of the arguments.
-** EUNSUPPORTED if it has none in f32 either. */
-capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS]);
+** EUNSUPPORTED if it has none in f32 either. weight: as for dn_run. */
+capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS], const capl_tensor *weight);
 
 /* Counts a product by the type of its factors. A processor without bf16 multiplies them, exactly, in f32. */
 static inline void cpu_count_product(const capl_call *call)

@@ -276,13 +276,18 @@ static capl_status run_forward(forward_job *job, const capl_call *call, const ca
   int64_t rows = (p->s.N + p->chunks - 1) / p->chunks, packed = p->s.D * rnn_packed(&job->m),
       bias = p->s.D * job->m.padded;
   job->room_each = (rows * (p->s.H + job->m.padded + (p->low ? job->m.length : 0)) + 15) / 16 * 16;
-  void *scratch;
+  void *scratch, *kept;
+  bool fresh;
   cpu_count_product(call);
+  CAPL_TRY(cpu_weight_form(call->in[1], p->s.N * p->s.T, CPU_FORM_RNN, (size_t)packed * sizeof(float), &kept, &fresh));
+  if (kept) packed = 0;
   CAPL_TRY(capl_scratch_get(call->device, (size_t)(packed + bias + rnn_tasks(p) * job->room_each) * sizeof(float),
                             &scratch));
-  job->packed = scratch;
+  float *weights = kept ? kept : scratch;
+  job->packed = weights;
   job->room = (float *)scratch + packed + bias;
-  rnn_pack(p, call->in[1], true, scratch);
+  if (fresh) rnn_pack(p, call->in[1], true, weights);
+  if (kept && fresh) capl_weight_form_filled(call->in[1], CPU_FORM_RNN);
   if (b) pad_bias(job, b, (float *)scratch + packed);
   job->bias = b ? (float *)scratch + packed : NULL;
   cpu_parallel(rnn_tasks(p), rnn_grain(p), forward_part, job);

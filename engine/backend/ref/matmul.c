@@ -47,16 +47,6 @@ static capl_status ref_linear(const capl_call *call)
   return CAPL_OK;
 }
 
-/* relu of a rounded number is relu, rounded. */
-static capl_status ref_linear_act(const capl_call *call)
-{
-  capl_tensor *y = call->out[0];
-  CAPL_TRY(ref_linear(call));
-  for (int64_t i = 0; i < capl_tensor_numel(y); i++)
-    if (ref_get(y, i) < 0) ref_set(y, i, 0);
-  return CAPL_OK;
-}
-
 static capl_status ref_linear_grad_x(const capl_call *call)
 {
   const capl_tensor *dy = call->in[0], *weight = call->in[1];
@@ -127,7 +117,6 @@ static capl_status ref_matmul(const capl_call *call)
 
 const capl_kernel ref_matmul_kernels[] = {
     {CAPL_OP_linear, ref_linear, ref_supports_any, 0},
-    {CAPL_OP_linear_act, ref_linear_act, ref_supports_any, 0},
     {CAPL_OP_linear_grad_x, ref_linear_grad_x, ref_supports_any, 0},
     {CAPL_OP_linear_grad_w, ref_linear_grad_w, ref_supports_any, 0},
     {CAPL_OP_matmul, ref_matmul, ref_supports_any, 0},

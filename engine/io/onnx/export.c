@@ -49,7 +49,7 @@ static capl_status run_shapes(const onnx_export *e, int64_t batch, int w, bool a
   int ndim;
   int64_t size[CAPL_MAX_NDIM];
   capl_observe_set(note_call, &user);
-  capl_status status = graph_shape(e->graph, batch, w, 0, &ndim, size);
+  capl_status status = graph_shape(e->graph, batch, w, 0, &ndim, size, NULL);
   capl_observe_set(NULL, NULL);
   return status;
 }

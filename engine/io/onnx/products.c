@@ -49,6 +49,14 @@ static void write_conv2d(onnx_build *b, const onnx_call *c)
   add_window(b, c);
 }
 
+static void write_conv2d_act(onnx_build *b, const onnx_call *c)
+{
+  write_conv2d(b, c);
+  const char *y = c->out[0].name;
+  bool silu = c->attr[AT(conv2d_act, act)].i == NORM_SILU;
+  c->out[0].name = silu ? ONNX(b, "Mul", y, ONNX(b, "Sigmoid", y)) : ONNX(b, "Relu", y);
+}
+
 /* ONNX Runtime wants output_padding below the stride. */
 static void write_conv_transpose2d(onnx_build *b, const onnx_call *c)
 {
@@ -62,5 +70,6 @@ static void write_conv_transpose2d(onnx_build *b, const onnx_call *c)
 
 const onnx_row onnx_products[] = {
   {CAPL_OP_linear, write_linear}, {CAPL_OP_linear_act, write_linear_act}, {CAPL_OP_matmul, write_matmul},
-  {CAPL_OP_conv2d, write_conv2d}, {CAPL_OP_conv_transpose2d, write_conv_transpose2d}, {0, NULL},
+  {CAPL_OP_conv2d, write_conv2d}, {CAPL_OP_conv2d_act, write_conv2d_act},
+  {CAPL_OP_conv_transpose2d, write_conv_transpose2d}, {0, NULL},
 };

@@ -71,6 +71,7 @@ typedef struct {
 ** rows row apart. v: 36 values per channel, frequency apart. channels: a multiple of lanes. */
 typedef struct {
   int64_t channels, row, pixel, frequency;
+  bool relu; /* of what becomes y */
 } vec_winograd;
 
 /* Rows of n values, normalized each by itself. weight, bias: NULL for 1 and 0. mean == NULL means RMS norm. */

@@ -127,6 +127,12 @@ void VEC(winograd_dy)(const vec_winograd *p, const float *dy, const float *const
   else transform_dy(p, NULL, each, v);
 }
 
+/* Sums of products as they are stored in y. */
+INLINE vf finish(vf sum, vf shift, bool relu)
+{
+  return relu ? v_relu(sum + shift) : sum + shift;
+}
+
 void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, int rows, int columns, float *y)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
@@ -143,7 +149,7 @@ void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, i
       side_y(t + 6 * i, 1, out, 1);
 #pragma GCC unroll 4
       for (int j = 0; j < 4; j++) {
-        if (j < columns) *(vf_at *)(y + i * p->row + j * p->pixel + c) = out[j] + shift;
+        if (j < columns) *(vf_at *)(y + i * p->row + j * p->pixel + c) = finish(out[j], shift, p->relu);
       }
     }
   }
@@ -216,7 +222,7 @@ void VEC(winoline_y)(const vec_winograd *p, const float *v, const float *bias, i
     for (int j = 0; j < 6; j++) in[j] = v_load_f32(v + j * p->frequency + c);
     side_y(in, 1, out, 1);
     for (int j = 0; j < 4; j++)
-      if (j < columns) *(vf_at *)(y + j * p->pixel + c) = out[j] + shift;
+      if (j < columns) *(vf_at *)(y + j * p->pixel + c) = finish(out[j], shift, p->relu);
   }
 }
 
