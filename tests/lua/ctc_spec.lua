@@ -152,6 +152,24 @@ describe("decoding", function()
     refuses(text.ctc_beam, close_call, {width = 0}, "width must be a whole number from 1 on")
     refuses(text.ctc_greedy, close_call, {lenghts = {3}}, "did you mean 'lengths'")
   end)
+
+  it("searches tenfold symbols in little more than tenfold time", function()
+    local function seconds(n)
+      local symbols, best = {}, math.huge
+      for code = 0x4E00, 0x4DFF + n do
+        symbols[#symbols + 1] = string.char(0xE0 + math.floor(code / 4096), 0x80 + math.floor(code / 64) % 64,
+          0x80 + code % 64)
+      end
+      local charset, scores = table.concat(symbols), capl.randn({1, 4, n + 1})
+      for _ = 1, 3 do
+        local from = os.clock()
+        capl.text.ctc_beam(scores, {charset = charset})
+        best = math.min(best, os.clock() - from)
+      end
+      return best
+    end
+    assert.is_true(seconds(20000) < 40 * seconds(2000)) -- sorting the symbols by insertion took a hundredfold
+  end)
 end)
 
 describe("train.fit with the CTC loss", function()

@@ -44,6 +44,7 @@ typedef struct {
   int64_t n_best;
   int32_t *classes;   /* those looked at in this step */
   int64_t n_classes;
+  int32_t *child;     /* [K] nodes of the prefix at hand that go on with a class; 0 = none */
 } beam;
 
 static double both_of(const prefix *p)
@@ -112,16 +113,24 @@ static void propose(beam *b, candidate c)
   b->best[i] = c;
 }
 
-/* Prefix i goes on with class k. Where that is a prefix already, its stay takes the probability over. */
-static void go_on(beam *b, int64_t t, int32_t i, int32_t k)
+/* Children of a node by their class, which a walk through them would look for K times. */
+static void mark_children(beam *b, int32_t of, bool on)
+{
+  for (int32_t i = b->nodes[of].child; i; i = b->nodes[i].sibling) b->child[b->nodes[i].k] = on ? i : 0;
+}
+
+/* Prefix i, whose children are marked, goes on with class k. both: both_of(it). Where that is a prefix already, its
+** stay takes the probability over. */
+static void go_on(beam *b, int64_t t, int32_t i, int32_t k, double both)
 {
   const prefix *p = &b->now[i];
   const node *at = &b->nodes[p->node];
   /* behind the same character a blank must have been */
-  double last = (k == at->k ? p->blank : both_of(p)) + ctc_at(b->table, t, k);
-  int32_t slot = slot_of(b, find_child(b, p->node, k));
+  double last = (k == at->k ? p->blank : both) + ctc_at(b->table, t, k);
+  int32_t slot = slot_of(b, b->child[k]);
   if (slot >= 0) b->stays[slot].last = ctc_log_add(b->stays[slot].last, last);
-  else propose(b, (candidate){i, k, -INFINITY, last, 0});
+  else if (b->n_best < b->width || last > b->best[b->n_best - 1].both)
+    propose(b, (candidate){i, k, -INFINITY, last, 0}); /* which nearly none of tens of thousands is worth */
 }
 
 static void make_stays(beam *b, int64_t t)
@@ -159,8 +168,11 @@ static void beam_step(beam *b, int64_t t)
   for (int32_t i = 0; i < b->n_now; i++) {
     int64_t depth = b->nodes[b->now[i].node].depth;
     if ((limits->max_length && depth >= limits->max_length) || depth + 1 + left < limits->min_length) continue;
+    double both = both_of(&b->now[i]);
+    mark_children(b, b->now[i].node, true);
     for (int64_t c = 0; c < b->n_classes; c++)
-      if (ctc_may(b->table, limits, depth, b->classes[c])) go_on(b, t, i, b->classes[c]);
+      if (ctc_may(b->table, limits, depth, b->classes[c])) go_on(b, t, i, b->classes[c], both);
+    mark_children(b, b->now[i].node, false);
   }
   for (int32_t i = 0; i < b->n_now; i++)
     if (b->nodes[b->now[i].node].depth + left >= limits->min_length) propose(b, b->stays[i]);
@@ -233,17 +245,19 @@ static capl_status search(beam *b, int64_t n, capl_ctc_text *out, int64_t *found
   CTC_ROOM node *nodes = NULL;
   CTC_ROOM prefix *prefixes = NULL;
   CTC_ROOM candidate *candidates = NULL;
-  CTC_ROOM int32_t *classes = NULL;
+  CTC_ROOM int32_t *classes = NULL, *child = NULL;
   CAPL_TRY(ctc_room_get(b->table->T * b->width + 1, sizeof *nodes, "prefixes of a beam search: a lower width", &nodes));
   CAPL_TRY(ctc_room_get(2 * b->width, sizeof *prefixes, "prefixes of a beam search", &prefixes));
   CAPL_TRY(ctc_room_get(2 * b->width, sizeof *candidates, "prefixes of a beam search", &candidates));
   CAPL_TRY(ctc_room_get(b->top, sizeof *classes, "classes", &classes));
+  CAPL_TRY(ctc_room_get(b->table->K, sizeof *child, "classes", &child));
   b->nodes = nodes;
   b->now = prefixes;
   b->next = prefixes + b->width;
   b->stays = candidates;
   b->best = candidates + b->width;
   b->classes = classes;
+  b->child = child;
   b->nodes[0] = (node){.parent = -1, .k = -1};
   b->n_nodes = 1;
   b->now[0] = (prefix){0, 0, -INFINITY};

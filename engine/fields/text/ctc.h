@@ -44,8 +44,8 @@ static inline bool ctc_may(const ctc_table *table, const capl_ctc_limits *limits
 /* log(exp(a) + exp(b)) */
 static inline double ctc_log_add(double a, double b)
 {
-  double most = a > b ? a : b;
-  return most == -INFINITY ? most : most + log1p(exp((a > b ? b : a) - most));
+  double most = a > b ? a : b, least = a > b ? b : a;
+  return least == -INFINITY ? most : most + log1p(exp(least - most));
 }
 
 /* Log probability of a text. */
