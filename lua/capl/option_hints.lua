@@ -43,12 +43,36 @@ local of_loaders = {
   transform = "augment", transforms = "augment",
 }
 
+-- Options of PyTorch that are not here: by function, or by the beginning of its name, what to write instead.
+local instead = {
+  ["optim.Adam"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
+    fused = "leave it out: all parameters step in one call", capturable = "leave it out: every step can be captured"},
+  ["optim.SGD"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
+    fused = "leave it out: all parameters step in one call"},
+  ["nn.AvgPool"] = {dilation = "averages have no gaps; nn.Conv2d with constant weights does that"},
+  ["nn.LSTM"] = {proj_size = "nn.LSTM has it; or put nn.Linear after the layer"},
+  ["nn."] = {inplace = "leave it out: memory of what is not needed is released", device = "model:to(\"cuda\")",
+    dtype = "model:to(\"f64\")"},
+}
+
+local function instead_of(op, name)
+  local best, length = nil, 0
+  for prefix, options in pairs(instead) do
+    if options[name] and op:sub(1, #prefix) == prefix and #prefix > length then
+      best, length = options[name], #prefix
+    end
+  end
+  return best
+end
+
 local askers = {"^train%.", "^optim%."} -- functions whose options are often misplaced
 
 --- Where an option that function op does not have belongs, in words; nil when it is not known.
 function option_hints.of(op, name)
   local is_asked = false
   for _, pattern in ipairs(askers) do is_asked = is_asked or (op or ""):find(pattern) ~= nil end
+  local other = instead_of(op or "", name)
+  if other then return other end
   local here = is_asked and theirs[name] or op == "data.loader" and of_loaders[name]
   if here then return ("here it is %s"):format(here) end
   for _, place in ipairs(is_asked and places or {}) do

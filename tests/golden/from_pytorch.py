@@ -1,18 +1,21 @@
-"""docs/from-pytorch.md: both sides of its tables give the same numbers, its scripts the same loss. Needs PyTorch; without it, it is skipped.
+"""docs/from-pytorch.md: both sides of its tables give the same numbers, its scripts the same loss.
+
+usage: from_pytorch.py [--scripts]   with --scripts capl's scripts alone, against from_pytorch.json
 
 SPDX-License-Identifier: Apache-2.0
 """
-import contextlib
-import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
 try:
-    import torch
+    torch = None
+    if "--scripts" not in sys.argv:
+        import torch
 except ImportError:
     sys.exit(77)
 
@@ -45,28 +48,52 @@ def theirs(python, code):
     return torch.tensor(value).double().reshape(-1).tolist()
 
 
+def last_loss(command, folder):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    loss = re.search(r"(?m)^loss\s+(\S+)$", done.stdout)
+    if not loss:
+        sys.exit(f"FAILED: {command} printed no loss: {done.stdout[-500:]}{done.stderr[-1000:]}")
+    return float(loss.group(1))
+
+
+def pair(name, python, lua, ranks):
+    """The last losses of PyTorch's script and of capl's: (None without PyTorch, loss)."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, code in ((f"{name}.py", python), (f"{name}.lua", lua)):
+            with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
+                file.write(code)
+        ours = last_loss([os.path.abspath(CAPL), f"{name}.lua"] + ([f"--ranks={ranks}"] if ranks > 1 else []), folder)
+        if not torch:
+            return None, ours
+        torchrun = ["-m", "torch.distributed.run", f"--nproc_per_node={ranks}"] if ranks > 1 else []
+        return last_loss([sys.executable, *torchrun, f"{name}.py"], folder), ours
+
+
 def scripts(text):
-    """Runs the pairs of whole scripts, which print their last loss."""
-    pairs = re.findall(r"(?s)```python\n((?:(?!```).)*)```\n\nIn capl, `\w+\.lua`:\n\n```lua\n(.*?)```", text)
-    for python, lua in pairs:
-        with tempfile.TemporaryDirectory() as folder:
-            with open(os.path.join(folder, "script.lua"), "w", encoding="utf-8") as file:
-                file.write(lua)
-            printed = io.StringIO()
-            with contextlib.redirect_stdout(printed):
-                exec(python, {"__name__": "script"})  # pylint: disable=exec-used
-            done = subprocess.run([os.path.abspath(CAPL), "script.lua"], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-        theirs_, ours = (re.search(r"(?m)^loss\s+(\S+)$", out) for out in (printed.getvalue(), done.stdout))
-        if not ours or abs(float(ours.group(1)) - float(theirs_.group(1))) > 1e-4:
-            sys.exit(f"FAILED: PyTorch's script printed {printed.getvalue()}, capl's {done.stdout}{done.stderr[-500:]}")
-    if len(pairs) < 2:
-        sys.exit(f"FAILED: {len(pairs)} pairs of scripts, 2 were there")
+    """Compares the last losses of the pairs of whole scripts with each other, and with those of from_pytorch.json."""
+    path = os.path.join(ROOT, "tests/golden/from_pytorch.json")
+    with open(path, encoding="utf-8") as file:
+        kept = json.load(file)
+    pairs = re.findall(r"(?s)```python\n((?:(?!```).)*)```\n\nIn capl, `(\w+)\.lua`:\n\n```lua\n(.*?)```", text)
+    if sorted(kept) != sorted(name for _, name, _ in pairs):
+        sys.exit(f"FAILED: the page has the scripts {[name for _, name, _ in pairs]}, from_pytorch.json {list(kept)}")
+    for python, name, lua in pairs:
+        ranks = int((re.search(rf"capl {name}\.lua --ranks=(\d+)", text) or [0, 1])[1])
+        if ranks > 1 and not shutil.which("mpirun"):
+            print(f"skipped: {name}.lua needs mpirun")
+            continue
+        theirs_, ours = pair(name, python, lua, ranks)
+        for side, loss in (("PyTorch's", theirs_), ("capl's", ours)):
+            if loss is not None and abs(loss - kept[name]) > 1e-4:
+                sys.exit(f"FAILED: {name}: {side} last loss is {loss}, {kept[name]} in from_pytorch.json")
     print(f"ok {len(pairs)} pairs of scripts end with the same loss")
 
 
 def main():
     with open(os.path.join(ROOT, "docs/from-pytorch.md"), encoding="utf-8") as file:
         text = file.read()
+    if not torch:
+        return scripts(text)
     python = re.search(r"(?s)```python\n(.*?)```", text).group(1)
     setup = "".join(line[6:] + "\n" for line in re.findall(r"(?m)^capl> .*$", re.search(r"(?s)```console\n(.*?)```", text).group(1)))
     pairs = rows(text)
@@ -87,7 +114,7 @@ def main():
     if compared < 60:
         sys.exit(f"FAILED: only {compared} of {len(pairs)} rows were compared")
     print(f"ok {compared} rows give the same numbers as PyTorch {torch.__version__}")
-    scripts(text)
+    return scripts(text)
 
 
 main()

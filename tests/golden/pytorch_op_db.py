@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""PyTorch's own samples of its operators (op_db), run by PyTorch and by capl: values and gradients.
+"""PyTorch's own samples of its operators (op_db) and modules (module_db), run by PyTorch and by capl: values and gradients.
 
 usage: pytorch_op_db.py [--all] [--table] [--options] [OP...]     needs PyTorch 2.15 and expecttest; skipped without them
-  (nothing)  six samples of each op; fails where one differs, unless KNOWN says why
+  (nothing)  six samples of each op and module (nn.NAME); fails where one differs, unless KNOWN says why
   --all      every sample; --table prints the counts of docs/from-pytorch.md, --options what was asked for in vain
 SPDX-License-Identifier: Apache-2.0
 """
+import inspect
 import json
 import os
 import re
@@ -18,12 +19,13 @@ import textwrap
 try:
     import torch
     from torch.testing._internal.common_methods_invocations import op_db
+    from torch.testing._internal.common_modules import module_db
 except ImportError as why:
     print(f"skipped: {why}")
     sys.exit(77)
 
 CAPL = os.environ.get("CAPL_BIN", "build/capl")
-MOST, NEAR = 2000, 2e-4  # elements of a sample; distance in units of the values
+MOST, NEAR = 2500, 2e-4  # elements of a sample; distance in units of the values
 
 # op: parameters after the input, and the call. A parameter is name, name:d (dims, which count from 1 here) or name=value
 # (an option that capl lacks: samples with another value are counted as such).
@@ -108,8 +110,25 @@ for _name in ("relu relu6 silu hardswish hardsigmoid mish softsign tanhshrink").
 for _name in ("mse_loss", "l1_loss"):
     TABLE[f"nn.functional.{_name}"] = ("y weight=None reduction", f"nn.{_name}(x, {{y}}, {{{{reduction = {{reduction}}}}}})")
 
+# How many leading arguments of the constructor are given by place; the rest by name.
+MODULES = {name: count for count, names in {
+    0: "ReLU ReLU6 SELU SiLU Mish Hardswish Hardsigmoid Sigmoid Tanh Tanhshrink Softsign LogSigmoid Identity Flatten "
+       "L1Loss MSELoss SmoothL1Loss HuberLoss BCELoss BCEWithLogitsLoss CrossEntropyLoss NLLLoss KLDivLoss CTCLoss "
+       "CosineEmbeddingLoss HingeEmbeddingLoss SoftMarginLoss MarginRankingLoss MultiLabelSoftMarginLoss MultiMarginLoss "
+       "TripletMarginLoss GaussianNLLLoss PoissonNLLLoss CELU ELU GELU GLU Hardtanh Hardshrink Softshrink LeakyReLU PReLU "
+       "Softmax LogSoftmax Softmin Softplus",
+    1: "BatchNorm1d BatchNorm2d LayerNorm RMSNorm MaxPool1d MaxPool2d AvgPool1d AvgPool2d AdaptiveAvgPool1d AdaptiveAvgPool2d "
+       "AdaptiveMaxPool1d AdaptiveMaxPool2d CircularPad1d CircularPad2d ReflectionPad1d ReflectionPad2d ReplicationPad1d "
+       "ReplicationPad2d ZeroPad1d ZeroPad2d PixelShuffle PixelUnshuffle",
+    2: "Linear Embedding GroupNorm ConstantPad1d ConstantPad2d Threshold LSTM GRU RNN LSTMCell GRUCell RNNCell "
+       "TransformerEncoderLayer MultiheadAttention",
+    3: "Conv1d Conv2d ConvTranspose2d Bilinear",
+}.items() for name in names.split()}
+DIMS = {"dim", "start_dim", "end_dim"}  # arguments that count from 1 here
+UNSAID = {"device", "dtype", "size_average", "reduce"}  # the first two are the test's own
+
 # op: why samples of it differ.
-KNOWN = {}
+KNOWN = {"nn.CTCLoss": "PyTorch's gradient of log_probs is that of the scores before log_softmax, behind which both are equal"}
 
 
 class NoOption(Exception):
@@ -143,6 +162,9 @@ class Sample:
         if isinstance(value, torch.Tensor):
             if value.dtype.is_complex or value.numel() > MOST:
                 raise NoOption("a large or complex tensor")
+            for i, tensor in enumerate(self.tensors, 1):
+                if tensor is value:
+                    return f"t({i})"
             self.tensors.append(value)
             return f"t({len(self.tensors)})"
         if isinstance(value, (list, tuple)):
@@ -171,7 +193,67 @@ class Sample:
         return [None if v is None else v.detach().double().reshape(-1).tolist() for v in out]
 
 
+class ModuleSample(Sample):
+    """One call of a module: constructor, state, inputs."""
+
+    def __init__(self, info, sample, training):  # pylint: disable=super-init-not-called
+        self.op, self.tensors, self.x = info, [], "nil"
+        built, given = sample.constructor_input, sample.forward_input
+        self.module = info.module_cls(*built.args, **built.kwargs).train(training)
+        self.given = given
+        options = ", ".join(f"{k} = {self.lua(v)}" for k, v in given.kwargs.items() if k != "input" and v is not None)
+        inputs = ", ".join([self.lua(v) for v in [*given.args, *(v for k, v in given.kwargs.items() if k == "input")]] + ([f"{{{options}}}"] if options else []))
+        self.leaves = [t for t in self.tensors if t.requires_grad]
+        state = ", ".join(f"{json.dumps(k)}, {self.lua(v.detach())}" for k, v in self.module.state_dict().items() if k not in self.arguments(built))
+        names = ", ".join(json.dumps(k) for k, _ in self.module.named_parameters())
+        self.code = f"module({self.constructor(built)}, {{{state}}}, {{{names}}}, {str(training).lower()}, {inputs})"
+
+    def arguments(self, built):
+        """{name: value} of the constructor, also where a class hands them on."""
+        known = inspect.signature(self.op.module_cls.__init__)
+        out = dict(list(known.bind(None, *built.args, **built.kwargs).arguments.items())[1:])
+        return {**dict(zip(["input_size", "hidden_size"], out.pop("args", ()))), **out.pop("kwargs", {}), **out}
+
+    def constructor(self, built):
+        name = self.op.module_cls.__name__
+        known = inspect.signature(self.op.module_cls.__init__).parameters
+        place, options = [], []
+        for i, (key, value) in enumerate(self.arguments(built).items()):
+            default = known[key].default if key in known else None
+            if i < MODULES[name]:
+                place.append(self.lua(value, "d" if key in DIMS else ""))
+            elif key not in UNSAID and value is not None and (torch.is_tensor(value) or value != default):
+                options.append(f"{key} = {self.lua(value, 'd' if key in DIMS else '')}")
+        return f"nn.{name}({', '.join(place + (['{' + ', '.join(options) + '}'] if options else []))})"
+
+    def theirs(self):
+        y = self.module(*self.given.args, **self.given.kwargs)
+        while isinstance(y, (list, tuple)):
+            y = y[0]
+        out, leaves = [y], self.leaves + list(self.module.parameters())
+        if y.requires_grad and y.numel():
+            weights = torch.arange(y.numel(), dtype=torch.float32).cos().reshape(y.shape)
+            out += torch.autograd.grad((y * weights).sum(), leaves, allow_unused=True)
+        return [None if v is None else v.detach().double().reshape(-1).tolist() for v in out]
+
+
+def module_samples(info, most):
+    """As samples_of, of a module."""
+    out = []
+    for training in (True, False) if info.train_and_eval_differ else (True,):
+        found = list(info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training))
+        step = max(1, len(found) // most) if most else 1
+        for sample in found[::step][:most or None]:
+            try:
+                out.append((ModuleSample(info, sample, training), None))
+            except (NoOption, RuntimeError) as why_not:
+                out.append((None, str(why_not)))
+    return out
+
+
 def label(op):
+    if hasattr(op, "module_cls"):
+        return "nn." + op.module_cls.__name__
     return op.name + ("." + op.variant_test_name if op.variant_test_name else "")
 
 
@@ -213,6 +295,15 @@ LUA = """--- capl: 1
 --- needs: minutes=10
 local all = capl.io.load("samples.safetensors")
 local function text(v) return v and table.concat(v:detach():float():reshape(-1):tolist(), " ") or "none" end
+-- state: name, tensor, name, tensor …; names: of the parameters -> result, parameters
+local function module(m, state, names, training, ...)
+  local all, of, list = {}, {}, {}
+  for i = 1, #state, 2 do all[state[i]] = state[i + 1] end
+  if next(all) then m:load_state_dict(all) end
+  for name, p in m:named_parameters() do of[name] = p end
+  for i, name in ipairs(names) do list[i] = of[name] end
+  return m:train(training)(...), list
+end
 local function case(n, wants, run)
   local made = {}
   local function t(i)
@@ -220,12 +311,13 @@ local function case(n, wants, run)
     return made[i]
   end
   local ok, y = pcall(function()
-    local y = run(t)
+    local y, parameters = run(t)
     if type(y) == "table" and not capl.is_tensor(y) then y = y[1] end
     print("Y", n, y:numel() > 0 and text(y) or "")
     if y.requires_grad and y:numel() > 0 then
       (y * capl.arange(y:numel()):float():cos():reshape(y.shape)):sum():backward()
       for i = 1, #wants do if wants[i] then print("D", n, text(made[i] and made[i].grad)) end end
+      for _, p in ipairs(parameters or {}) do print("D", n, text(p.grad)) end
     end
   end)
   if not ok then print("E", n, (tostring(y):gsub("%s+", " "))) end
@@ -286,6 +378,17 @@ def main():
                     print(f"option: {label(op)}: {why_not}"[:160])
                 continue
             samples.append(sample)
+    for info in module_db:
+        name = label(info)
+        if info.module_cls.__module__.startswith("torch.nn.modules") and name[3:] in MODULES and (not names or name in names):
+            counts.setdefault(name, {"equal": 0, "differs": 0, "refused": 0, "option": 0})
+            for sample, why_not in module_samples(info, most):
+                if sample is None:
+                    counts[name]["option"] += 1
+                    if "--options" in sys.argv:
+                        print(f"option: {name}: {why_not}"[:160])
+                    continue
+                samples.append(sample)
     results, bad = run(samples), []
     for n, sample in enumerate(samples):
         ours, message = results[n]
@@ -293,9 +396,12 @@ def main():
             reason = message or alike(ours, sample.theirs())
         except Exception as error:  # pylint: disable=broad-except
             reason = f"PyTorch refuses: {error}"
-        kind = "refused" if message else "differs" if reason else "equal"
+        unknown = message and hasattr(sample.op, "module_cls") and re.search(r"unknown \w+ '", message)
+        kind = "option" if unknown else "refused" if message else "differs" if reason else "equal"
+        if unknown and "--options" in sys.argv:
+            print(f"option: {label(sample.op)}: {reason}"[:200])
         counts[label(sample.op)][kind] += 1
-        if reason:
+        if reason and not unknown:
             shapes = [tuple(t.shape) for t in sample.tensors]
             bad.append((label(sample.op), kind, f"{sample.code} of {shapes}: {reason}"))
     report(counts, bad)
@@ -312,17 +418,18 @@ def table(counts):
 
 
 def report(counts, bad):
+    modules = sum(re.match(r"nn\.[A-Z]", name) is not None for name in counts)
     total = {k: sum(c[k] for c in counts.values()) for k in ("equal", "differs", "refused", "option")}
     if "--table" in sys.argv:
         table(counts)
     unknown = [b for b in bad if b[1] == "differs" and b[0] not in KNOWN]
     for name, kind, text in bad:
         print(f"{kind}: {name}: {text[:220]}")
-    print(f"{len(counts)} ops: {total['equal']} samples equal, {total['differs']} differ, {total['refused']} refused, {total['option']} with options "
+    print(f"{len(counts) - modules} ops, {modules} modules: {total['equal']} samples equal, {total['differs']} differ, {total['refused']} refused, {total['option']} with options "
           "that do not exist")
-    missing = sorted(set(TABLE) - set(counts)) if len(sys.argv) == 1 else []
+    missing = sorted((set(TABLE) | {"nn." + name for name in MODULES}) - set(counts)) if len(sys.argv) == 1 else []
     if missing:
-        print("not in this PyTorch's op_db: " + ", ".join(missing))
+        print("not in this PyTorch's op_db or module_db: " + ", ".join(missing))
     tried = total["equal"] + total["differs"] + total["refused"]
     sys.exit(1 if unknown or total["equal"] < 0.9 * tried else 0)
 

@@ -11,7 +11,8 @@ local op = core.op
 local spec = {
   positional = 1,
   {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5},
-  {"momentum", "number", default = 0.1},
+  {"momentum", "number", default = 0.1}, {"affine", "boolean", default = true}, {"bias", "boolean", default = true},
+  {"track_running_stats", "boolean", default = true},
 }
 
 local BatchNorm = classes.class("BatchNorm", require "nn.module")
@@ -22,40 +23,70 @@ BatchNorm.counters = {batches = true} -- fields that change without the layer do
 function BatchNorm:init(...)
   local o = check.arguments("nn." .. self.__name, spec, ...)
   self.num_features, self.eps, self.momentum = o.num_features, o.eps, o.momentum
-  self.weight = parameter.constant(o.num_features, 1)
-  self.bias = parameter.constant(o.num_features, 0)
-  self:register_buffer("running_mean", core.zeros(o.num_features))
-  self:register_buffer("running_var", core.ones(o.num_features))
+  self.constants = {} -- what stands for a weight or bias that is not there, by device and dtype
+  if o.affine then self.weight = parameter.constant(o.num_features, 1) end
+  if o.affine and o.bias then self.bias = parameter.constant(o.num_features, 0) end
+  if not (self.bias and o.track_running_stats) then
+    self.alone = "affine = false, bias = false or track_running_stats = false"
+  end
+  if o.track_running_stats then self:track() else self.statistics = {} end
+end
+
+-- Running statistics, which are those of evaluation.
+function BatchNorm:track()
+  self:register_buffer("running_mean", core.zeros(self.num_features))
+  self:register_buffer("running_var", core.ones(self.num_features))
   self:register_buffer("num_batches_tracked", core.zeros({}, {dtype = "i64"}))
   self.batches = 0 -- the number itself; the buffer is for PyTorch, and written when the state is taken
 end
 
-function BatchNorm:before_save() self.num_batches_tracked:fill_(self.batches) end
+function BatchNorm:before_save()
+  if self.running_mean then self.num_batches_tracked:fill_(self.batches) end
+end
 
-function BatchNorm:after_load() self.batches = self.num_batches_tracked:item() end
+function BatchNorm:after_load()
+  if self.running_mean then self.batches = self.num_batches_tracked:item() end
+end
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
 -- Counts the batch -> momentum and whether the batch's statistics are used. A frozen layer (train.freeze) uses its
--- running statistics in training, too.
+-- running statistics in training, too; one without them always uses the batch's.
 local function begin(self)
+  if not self.running_mean then return 0, true end
   local again, training = observer.recomputing, self.training and not self.frozen -- again: the batch has been counted
   if training and not again then observer:each_time(count_batch, self) end
   return again and 0 or self.momentum, training
 end
 
+-- Weight and bias, or what stands for them.
+local function factors(self, x)
+  if self.weight and self.bias then return self.weight, self.bias end
+  local dtype = x.dtype == "f64" and "f64" or "f32"
+  local key = x.device .. dtype
+  local c = self.constants[key]
+  if not c then
+    local how = {dtype = dtype, device = x.device}
+    c = {core.ones({self.num_features}, how):keep(), core.zeros({self.num_features}, how):keep()}
+    self.constants[key] = c
+  end
+  return self.weight or c[1], self.bias or c[2]
+end
+
 -- batch_norm, or bn_act if the op that reads its result next is relu or silu (engine/bind/core/peephole.c).
 local function normalized(self, x)
-  if not observer.fuse then return self:fused(x, "batch_norm") end
+  if not observer.fuse or not self.running_mean then return self:fused(x, "batch_norm") end
   local momentum, training = begin(self)
-  local y = core.normalize(x, self.weight, self.bias, self.running_mean, self.running_var, self.eps, momentum, training)
+  local weight, bias = factors(self, x)
+  local y = core.normalize(x, weight, bias, self.running_mean, self.running_var, self.eps, momentum, training)
   return y
 end
 
 -- Runs batch_norm or an op that begins with it; only its first output matters outside.
 function BatchNorm:fused(x, name)
   local momentum, training = begin(self)
-  local y, mean, invstd, reserve = op[name](x, self.weight, self.bias, self.running_mean, self.running_var,
+  local weight, bias = factors(self, x)
+  local y, mean, invstd, reserve = op[name](x, weight, bias, self.running_mean, self.running_var,
     {eps = self.eps, momentum = momentum, training = training})
   mean:free()
   invstd:free()
@@ -63,12 +94,18 @@ function BatchNorm:fused(x, name)
   return y
 end
 
-function BatchNorm:extra() return tostring(self.num_features) end
+function BatchNorm:extra()
+  local text = tostring(self.num_features) .. (self.weight and "" or ", not affine")
+  if self.weight and not self.bias then text = text .. ", no bias" end
+  return self.running_mean and text or text .. ", no running statistics"
+end
 
 --- Batch normalization of images, per channel.
 -- in   x (N, C, H, W)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
--- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1})
+-- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1, affine = true, bias = true,
+--      track_running_stats = true}); affine = false: no weight and no bias; track_running_stats = false: the batch's
+--      statistics in evaluation, too
 -- init weight 1, bias 0, running mean 0, running variance 1
 -- errs shape: x has other than num_features channels. state: y was given to a ReLU or SiLU, which was fused, and is
 --      read after the weights or x have changed; capl.fuse(false) fuses nothing

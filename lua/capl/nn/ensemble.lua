@@ -71,6 +71,9 @@ end
 -- Raises for a layer that cannot have a model axis; -> whether it is of a recipe's own class.
 local function check_layer(module)
   local class = getmetatable(module)
+  if layers.known[class] ~= nil and module.alone then
+    check.fail(OP, ("nn.%s with %s is not supported"):format(class.__name, module.alone))
+  end
   if layers.known[class] ~= nil then return false end
   if not readonly.is_open(class) then
     check.fail(OP, ("does not know nn.%s; it knows %s"):format(class.__name, table.concat(layers.names, ", ")))

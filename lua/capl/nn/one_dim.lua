@@ -4,6 +4,7 @@ local core = ...
 
 local check = require "check"
 local classes = require "module_class"
+local conv_padding = require "nn.conv_padding"
 local unbatched = require "nn.unbatched"
 local parameter = require "nn.parameter"
 local Module = require "nn.module"
@@ -29,14 +30,14 @@ local conv_spec = {
   {"in_channels", "whole", required = true}, {"out_channels", "whole", required = true},
   {"kernel_size", "whole", required = true}, {"stride", "whole", default = 1},
   {"padding", "whole", "string", default = 0}, {"dilation", "whole", default = 1}, {"groups", "whole", default = 1},
-  {"bias", "boolean", default = true},
+  {"bias", "boolean", default = true}, {"padding_mode", "string", default = "zeros"},
 }
 
 --- 1-d convolution over sequences.
 -- in   x (N, Cin, L)
 -- out  y (N, Cout, L')   L' = floor((L + 2*padding - dilation*(kernel-1) - 1) / stride) + 1
 -- opts nn.Conv1d(in_channels, out_channels, kernel_size, {stride = 1, padding = 0 | "same", dilation = 1, groups = 1,
---      bias = true})
+--      bias = true, padding_mode = "zeros" | "reflect" | "replicate" | "circular"})
 -- init weight (Cout, Cin/groups, kernel) and bias: uniform within 1/sqrt(fan-in), as PyTorch
 -- errs shape: x has other than Cin channels; value: Cin or Cout not divisible by groups
 -- eg   nn.Conv1d(3, 8, 5, {stride = 2, padding = 2})(capl.zeros(2, 3, 20)):size(3)  --> 10
@@ -44,11 +45,9 @@ one_dim.Conv1d = classes.class("Conv1d", Module)
 one_dim.Conv1d.pure = true
 
 local function padding_of(o)
-  if type(o.padding) == "number" then return o.padding end
+  if type(o.padding) == "number" then return o.padding, o.padding end
   if o.padding ~= "same" then check.unknown("nn.Conv1d", "padding", o.padding, {"same"}) end
-  local reach = o.dilation * (o.kernel_size - 1)
-  if reach % 2 ~= 0 or o.stride ~= 1 then check.fail("nn.Conv1d", 'padding "same" needs an odd kernel and stride 1') end
-  return reach / 2
+  return conv_padding.same("nn.Conv1d", o.dilation * (o.kernel_size - 1), o.stride)
 end
 
 function one_dim.Conv1d:init(...)
@@ -62,23 +61,25 @@ function one_dim.Conv1d:init(...)
       check.fail("nn.Conv1d", ("%s = %d is not divisible by groups = %d"):format(name, o[name], o.groups))
     end
   end
-  self.padding = padding_of(o)
+  local before, behind = padding_of(o)
+  self.padding = before
   at_least("nn.Conv1d", "padding", self.padding, 0)
-  self.attributes = {stride = {1, o.stride}, padding = {0, self.padding}, dilation = {1, o.dilation}, groups = o.groups}
+  local left = conv_padding.set(self, "nn.Conv1d", o.padding_mode, {before}, {behind})[1]
+  self.attributes = {stride = {1, o.stride}, padding = {0, left}, dilation = {1, o.dilation}, groups = o.groups}
   local bound = 1 / math.sqrt(o.in_channels / o.groups * o.kernel_size)
   self.weight = parameter.uniform({o.out_channels, o.in_channels / o.groups, o.kernel_size}, bound)
   if o.bias then self.bias = parameter.uniform({o.out_channels}, bound) end
 end
 
 function one_dim.Conv1d:forward(x)
-  local image = as_image("nn.Conv1d", x)
+  local image = as_image("nn.Conv1d", core.is_tensor(x) and x.ndim == 3 and conv_padding.apply(self, x) or x)
   if x:size(2) ~= self.in_channels then
     fail_shape("nn.Conv1d", ("weight expects %d input channel%s, x has %d"):format(self.in_channels,
       self.in_channels == 1 and "" or "s", x:size(2)),
       ("make the layer nn.Conv1d(%d, %d, …)"):format(x:size(2), self.out_channels))
   end
   local y = core.op.conv2d(image, self.weight:unsqueeze(3), self.bias, self.attributes)
-  return y:squeeze(3)
+  return conv_padding.trim(self, y:squeeze(3))
 end
 
 function one_dim.Conv1d:extra()
@@ -86,6 +87,7 @@ function one_dim.Conv1d:extra()
   for _, name in ipairs{"stride", "padding", "dilation", "groups"} do
     if self[name] ~= (name == "padding" and 0 or 1) then text = ("%s, %s %d"):format(text, name, self[name]) end
   end
+  if self.padding_mode ~= "zeros" then text = text .. ", " .. self.padding_mode end
   return self.bias and text or text .. ", no bias"
 end
 

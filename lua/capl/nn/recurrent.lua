@@ -15,15 +15,20 @@ local op = core.op
 
 -- ---- parameters ----
 
+-- Values of h per time step.
+local function state_width(self) return (self.proj_size or 0) > 0 and self.proj_size or self.hidden_size end
+
 -- weight_ih_l0 and so on, in PyTorch's order; suffix: "_l0", "_l0_reverse" …, "" for cells.
 local function add_parameters(self, parts, suffix, inputs)
-  local hidden = self.hidden_size
+  local hidden, width = self.hidden_size, state_width(self)
   local bound = 1 / math.sqrt(hidden)
   self["weight_ih" .. suffix] = parameter.uniform({parts * hidden, inputs}, bound)
-  self["weight_hh" .. suffix] = parameter.uniform({parts * hidden, hidden}, bound)
-  if not self.has_bias then return end
-  self["bias_ih" .. suffix] = parameter.uniform({parts * hidden}, bound)
-  self["bias_hh" .. suffix] = parameter.uniform({parts * hidden}, bound)
+  self["weight_hh" .. suffix] = parameter.uniform({parts * hidden, width}, bound)
+  if self.has_bias then
+    self["bias_ih" .. suffix] = parameter.uniform({parts * hidden}, bound)
+    self["bias_hh" .. suffix] = parameter.uniform({parts * hidden}, bound)
+  end
+  if width ~= hidden then self["weight_hr" .. suffix] = parameter.uniform({width, hidden}, bound) end
 end
 
 -- The parameter of a name for one direction, or of both below each other; nil where there is none.
@@ -91,6 +96,43 @@ local function plain(self, x, suffixes, state, lengths, attributes)
   return attributes.batch_first and y:transpose(1, 2) or y, {tensors.stack(last, 1)}
 end
 
+-- One step of an LSTM whose h is projected. x: what the input gives the gates (N, 4H); h, c may be nil: zeros -> h, c
+local function projected_step(self, suffix, x, h, c)
+  local i, f, g, o = unpack((h and x + op.linear(h, self["weight_hh" .. suffix]) or x):chunk(4, 2))
+  local new = i:sigmoid() * g:tanh()
+  c = c and f:sigmoid() * c + new or new
+  return op.linear(o:sigmoid() * c:tanh(), self["weight_hr" .. suffix]), c
+end
+
+-- One direction through time: its outputs, and its last h and c.
+local function projected_direction(self, suffix, x, h, c, lengths, backwards)
+  local steps, out = x:size(1), {}
+  local zero = core.zeros({}, {dtype = x.dtype, device = x.device})
+  for step = 1, steps do
+    local t = backwards and steps + 1 - step or step
+    local new_h, new_c = projected_step(self, suffix, x:select(1, t), h, c)
+    local counts = lengths and counts_at(lengths, t)
+    out[t] = counts and op.where(counts, new_h, zero) or new_h
+    h = counts and op.where(counts, new_h, h or zero) or new_h
+    c = counts and op.where(counts, new_c, c or zero) or new_c
+  end
+  return tensors.stack(out, 1), h, c
+end
+
+-- The op lstm has no projection, so each time step is ordinary ops.
+local function projected_lstm(self, x, suffixes, state, lengths, attributes)
+  local ys, hs, cs = {}, {}, {}
+  if attributes.batch_first then x = x:transpose(1, 2) end
+  for d, suffix in ipairs(suffixes) do
+    local bias = self["bias_ih" .. suffix]
+    local part = op.linear(x, self["weight_ih" .. suffix], bias and bias + self["bias_hh" .. suffix])
+    local h, c = state[1] and state[1]:select(1, d), state[2] and state[2]:select(1, d)
+    ys[d], hs[d], cs[d] = projected_direction(self, suffix, part, h, c, lengths, d == 2)
+  end
+  local y = #ys == 1 and ys[1] or tensors.cat(ys, 3)
+  return attributes.batch_first and y:transpose(1, 2) or y, {tensors.stack(hs, 1), tensors.stack(cs, 1)}
+end
+
 local LSTM_KIND = {name = "LSTM", run = lstm, parts = 4, states = {"h", "c"}}
 local GRU_KIND = {name = "GRU", run = gru, parts = 3, states = {"h"}}
 local RNN_KIND = {name = "RNN", run = plain, parts = 1, states = {"h"}, plain = true}
@@ -148,9 +190,9 @@ local function check_options(where, o)
     check.fail(where, "dropout works between layers, and num_layers is 1",
       "put nn.Dropout after the layer, or remove dropout")
   end
-  if o.proj_size ~= 0 then
-    check.fail(where, ("proj_size = %d: projected states are not supported"):format(o.proj_size),
-      "put nn.Linear after the layer")
+  if o.proj_size ~= 0 and (where ~= "nn.LSTM" or o.proj_size < 0 or o.proj_size >= o.hidden_size) then
+    check.fail(where, ("proj_size = %d: only nn.LSTM has it, and it is less than hidden_size, which is %d"):format(
+      o.proj_size, o.hidden_size), "put nn.Linear after the layer")
   end
 end
 
@@ -182,10 +224,10 @@ end
 local function check_state(self, where, list, batch)
   local layers = self.num_layers * self.directions
   for i, name in ipairs(self.kind.states) do
-    local t = list[i]
-    if t and (t.ndim ~= 3 or t:size(1) ~= layers or t:size(2) ~= batch or t:size(3) ~= self.hidden_size) then
-      local wanted = ("(%d,%d,%d): layers times directions, sequences, hidden size"):format(layers, batch,
-        self.hidden_size)
+    local t, width = list[i], name == "h" and state_width(self) or self.hidden_size
+    if t and (t.ndim ~= 3 or t:size(1) ~= layers or t:size(2) ~= batch or t:size(3) ~= width) then
+      local wanted = ("(%d,%d,%d): layers times directions, sequences, %s size"):format(layers, batch, width,
+        width == self.hidden_size and "hidden" or "projected")
       core.error{code = "shape", op = where,
         message = ("%s of state must be %s; it is (%s)"):format(name, wanted, table.concat(t.shape, ","))}
     end
@@ -246,7 +288,8 @@ local function forward(self, ...)
   check_state(self, where, state, x:size(batch_dim))
   local states = {}
   for l = 0, self.num_layers - 1 do
-    local y, new = kind.run(self, x, self.suffixes[l + 1], layer_state(self, state, l), lengths, self.attributes)
+    local run = state_width(self) == self.hidden_size and kind.run or projected_lstm
+    local y, new = run(self, x, self.suffixes[l + 1], layer_state(self, state, l), lengths, self.attributes)
     if l > 0 then x:free() end
     x, states[l + 1] = y, new
     if l < self.num_layers - 1 then
@@ -261,6 +304,7 @@ end
 
 local function extra(self)
   local text = ("%d -> %d"):format(self.input_size, self.hidden_size)
+  if (self.proj_size or 0) > 0 then text = text .. (", projected to %d"):format(self.proj_size) end
   if self.nonlinearity then text = text .. ", " .. self.nonlinearity end
   if self.num_layers > 1 then text = text .. (", %d layers"):format(self.num_layers) end
   if self.bidirectional then text = text .. ", bidirectional" end
@@ -278,14 +322,15 @@ local function layer_class(kind)
     local o = check.arguments(where, options, ...)
     check_options(where, o)
     read_nonlinearity(self, where, o)
-    for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional"} do
+    for _, name in ipairs{"input_size", "hidden_size", "num_layers", "batch_first", "dropout", "bidirectional", "proj_size"} do
       self[name] = o[name]
     end
+    if o.proj_size > 0 then self.alone = "proj_size" end
     self.has_bias, self.directions, self.attributes = o.bias, o.bidirectional and 2 or 1, {batch_first = o.batch_first}
     self.suffixes = {}
     for l = 0, o.num_layers - 1 do
       local suffixes = {"_l" .. l, o.bidirectional and "_l" .. l .. "_reverse" or nil}
-      local inputs = l == 0 and o.input_size or o.hidden_size * self.directions
+      local inputs = l == 0 and o.input_size or state_width(self) * self.directions
       for _, suffix in ipairs(suffixes) do add_parameters(self, kind.parts, suffix, inputs) end
       self.suffixes[l + 1] = suffixes
     end
@@ -348,12 +393,13 @@ local recurrent = {}
 
 --- Long short-term memory over sequences.
 -- in   x (T,N,I), (N,T,I) with batch_first, or (T,I) for one sequence; state {h, c} to begin with, each
---      (layers * directions, N, hidden_size), zeros when left out; lengths (N) i32 | i64, or a table of numbers: how
---      many time steps of each sequence count, in any order. The state stops at a sequence's end, the reverse direction
---      begins there, and y is 0 behind it: as PyTorch does with packed sequences
+--      (layers * directions, N, hidden_size), h with proj_size instead, zeros when left out; lengths (N) i32 | i64,
+--      or a table of numbers: how many time steps of each sequence count, in any order. The state stops at a sequence's
+--      end, the reverse direction begins there, and y is 0 behind it: as PyTorch does with packed sequences
 -- out  y (T,N,directions * hidden_size) or (N,T,…), and the state {h, c} after each sequence's last step
 -- opts nn.LSTM(input_size, hidden_size, {num_layers = 1, bias = true, batch_first = false, dropout = 0, bidirectional =
---      false}); dropout: between the layers, while training
+--      false, proj_size = 0}); dropout: between the layers, while training; proj_size above 0: h is multiplied with
+--      weight_hr (proj_size, hidden_size) at each step, and time steps are ordinary ops, which takes longer
 -- init all parameters: uniform within 1/sqrt(hidden_size), as PyTorch; gates in the order i, f, g, o
 -- errs shape: x or a state of other sizes; value: a length beyond T
 -- paper S. Hochreiter, J. Schmidhuber: Long short-term memory, 1997

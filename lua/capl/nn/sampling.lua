@@ -5,6 +5,8 @@ local core = ...
 local check = require "check"
 local classes = require "module_class"
 
+local resample = require "nn.resample"
+
 local op = core.op
 local sampling = {}
 
@@ -26,13 +28,18 @@ local resize_spec = {
 
 -- The attributes of op interpolate. scaled: sizes follow from x, so that recompute_scale_factor needs them.
 local function resize_attributes(fname, o)
-  check.one_of(fname, "mode", o.mode, {"nearest", "bilinear"})
+  if o.mode == "linear" then
+    check.fail(fname, "mode \"linear\" is that of sequences", "x:unsqueeze(3), and mode = \"bilinear\" with size {1, L}")
+  elseif o.mode == "area" then
+    check.fail(fname, "there is no mode \"area\"", "nn.AdaptiveAvgPool2d(size) computes the same")
+  end
+  check.one_of(fname, "mode", o.mode, {"nearest", "bilinear", "bicubic", "nearest-exact"})
   if (o.size == nil) == (o.scale_factor == nil) then
     check.fail(fname, o.size and "size and scale_factor are both given" or "neither size nor scale_factor is given",
       "size = {height, width} in px, or scale_factor = 2")
   end
-  if o.align_corners and o.mode == "nearest" then
-    check.fail(fname, "align_corners is about mode = \"bilinear\", mode is \"nearest\"")
+  if o.align_corners and o.mode:find("nearest", 1, true) then
+    check.fail(fname, ("align_corners is about mode = \"bilinear\", mode is \"%s\""):format(o.mode))
   end
   local attrs = {mode = o.mode, align_corners = o.align_corners}
   if o.size then attrs.size = check.pair(fname, "size", o.size, 1) end
@@ -52,14 +59,16 @@ local function resize(x, attrs, recompute)
         size = {math.floor(shape[3] * attrs.scale_h), math.floor(shape[4] * attrs.scale_w)}}
     end
   end
+  if attrs.mode == "bicubic" or attrs.mode == "nearest-exact" then return resample(x, attrs) end
   return (op.interpolate(x, attrs))
 end
 
 --- nn.interpolate(x, options): resizes images.
 -- in   x (N, C, H, W)
 -- out  y (N, C, H', W')
--- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"bilinear";
---      align_corners = false (bilinear: true keeps the centres of the corner pixels in the corners);
+-- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"bilinear"|"bicubic"|
+--      "nearest-exact"; bicubic is a product with a matrix along each axis, which takes long for large images;
+--      align_corners = false (bilinear, bicubic: true keeps the centres of the corner pixels in the corners);
 --      recompute_scale_factor = false (true: positions follow from the sizes, not from a scale_factor that is no whole
 --      number)
 -- errs value: neither or both of size and scale_factor; shape: x is not 4-d

@@ -120,8 +120,16 @@ SyncBatchNorm.pure = false
 SyncBatchNorm.statistics = {} -- the same on every rank already
 SyncBatchNorm.counters = {batches = true, counted = true}
 
+-- Ranks exchange statistics of layers that have all there is.
+local function need_all(self)
+  if not self.alone then return end
+  require("check").fail("nn.SyncBatchNorm", self.alone .. " is not supported",
+    "use nn.BatchNorm2d, whose statistics are those of its rank")
+end
+
 function SyncBatchNorm:init(...)
   BatchNorm2d.init(self, ...)
+  need_all(self)
   if not dist.parallel then setmetatable(self, BatchNorm2d) end -- Sequential fuses that one
 end
 
@@ -144,7 +152,10 @@ end
 function sync.convert_sync_batchnorm(model)
   if not classes.is_module(model) then require("check").arg(1, "convert_sync_batchnorm", "module", model) end
   for _, module in model:named_modules() do
-    if dist.parallel and getmetatable(module) == BatchNorm2d then setmetatable(module, SyncBatchNorm) end
+    if getmetatable(module) == BatchNorm2d then
+      need_all(module)
+      if dist.parallel then setmetatable(module, SyncBatchNorm) end
+    end
   end
   return model
 end

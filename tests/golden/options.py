@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Writes options.json: layers and losses with options that came after their first version.
+
+usage: options.py [--check]
+Inputs and parameters are formulas (wave), so the file holds results alone.
+SPDX-License-Identifier: Apache-2.0
+"""
+import torch
+from torch import nn
+
+from golden_file import finish, rounded
+
+torch.set_default_dtype(torch.float64)
+
+
+def wave(shape, scale=1.0, step=1.7):
+    n = 1
+    for size in shape:
+        n *= size
+    return ((torch.arange(n) * step).cos() * scale).reshape(shape)
+
+
+def numbers(tensor):
+    return [rounded(v, 7) for v in tensor.detach().double().reshape(-1).tolist()]
+
+
+# Lua's constructor, PyTorch's, shape of x. All outputs of the module are flattened behind each other.
+MODULES = [
+    ("nn.BatchNorm2d(4, {affine = false})", lambda: nn.BatchNorm2d(4, affine=False), (2, 4, 3, 5)),
+    ("nn.BatchNorm2d(4, {bias = false, momentum = 0.3})", lambda: nn.BatchNorm2d(4, bias=False, momentum=0.3), (2, 4, 3, 5)),
+    ("nn.BatchNorm2d(4, {track_running_stats = false})", lambda: nn.BatchNorm2d(4, track_running_stats=False), (2, 4, 3, 5)),
+    ("nn.BatchNorm1d(4, {affine = false, track_running_stats = false})",
+     lambda: nn.BatchNorm1d(4, affine=False, track_running_stats=False), (3, 4, 5)),
+    ("nn.Conv2d(3, 4, 3, {padding = 1, padding_mode = 'reflect'})", lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (2, 3, 4, 5)),
+    ("nn.Conv2d(3, 4, 3, {padding = {2, 1}, stride = 2, padding_mode = 'replicate'})",
+     lambda: nn.Conv2d(3, 4, 3, padding=(2, 1), stride=2, padding_mode="replicate"), (2, 3, 4, 5)),
+    ("nn.Conv2d(3, 4, {3, 5}, {padding = 'same', padding_mode = 'circular'})",
+     lambda: nn.Conv2d(3, 4, (3, 5), padding="same", padding_mode="circular"), (2, 3, 4, 5)),
+    ("nn.Conv2d(3, 4, {4, 2}, {padding = 'same'})", lambda: nn.Conv2d(3, 4, (4, 2), padding="same"), (2, 3, 5, 4)),
+    ("nn.Conv1d(3, 4, 3, {padding = 2, dilation = 2, padding_mode = 'reflect'})",
+     lambda: nn.Conv1d(3, 4, 3, padding=2, dilation=2, padding_mode="reflect"), (2, 3, 6)),
+    ("nn.Conv1d(3, 4, 4, {padding = 'same', padding_mode = 'circular'})", lambda: nn.Conv1d(3, 4, 4, padding="same", padding_mode="circular"), (2, 3, 6)),
+    ("nn.LSTM(4, 6, {proj_size = 3})", lambda: nn.LSTM(4, 6, proj_size=3), (5, 2, 4)),
+    ("nn.LSTM(4, 5, {proj_size = 2, num_layers = 2, bidirectional = true, batch_first = true, bias = false})",
+     lambda: nn.LSTM(4, 5, proj_size=2, num_layers=2, bidirectional=True, batch_first=True, bias=False), (2, 3, 4)),
+    ("nn.Upsample{size = {9, 4}, mode = 'bicubic'}", lambda: nn.Upsample(size=(9, 4), mode="bicubic"), (2, 3, 6, 5)),
+    ("nn.Upsample{scale_factor = {1.7, 0.6}, mode = 'bicubic'}", lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="bicubic"), (2, 3, 6, 5)),
+    ("nn.Upsample{size = {9, 4}, mode = 'bicubic', align_corners = true}", lambda: nn.Upsample(size=(9, 4), mode="bicubic", align_corners=True), (2, 3, 6, 5)),
+    ("nn.Upsample{size = {9, 4}, mode = 'nearest-exact'}", lambda: nn.Upsample(size=(9, 4), mode="nearest-exact"), (2, 3, 6, 5)),
+    ("nn.Upsample{scale_factor = {1.7, 0.6}, mode = 'nearest-exact'}", lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="nearest-exact"), (2, 3, 6, 5)),
+]
+
+
+def flat(y):
+    return [t for part in y for t in flat(part)] if isinstance(y, (list, tuple)) else [y]
+
+
+def of_module(lua, make, shape):
+    module, x = make(), wave(shape).requires_grad_()
+    with torch.no_grad():
+        for p in module.parameters():
+            p.copy_(wave(p.shape, 0.5, 0.9))
+    outputs = flat(module(x))
+    (outputs[0] * wave(outputs[0].shape, 1, 1)).sum().backward()
+    out = {"lua": lua, "shape": list(shape), "y": [numbers(y) for y in outputs], "dx": numbers(x.grad),
+           "dp": {name: numbers(p.grad) for name, p in module.named_parameters()}}
+    if "BatchNorm" in lua:
+        out["eval"] = numbers(module.eval()(x))
+    return out
+
+
+def of_ctc():
+    x = wave((6, 3, 5)).requires_grad_()
+    loss = nn.functional.ctc_loss(x.log_softmax(-1), torch.tensor([1, 2, 3, 4, 1, 1]), torch.tensor([6, 6, 5]), torch.tensor([3, 1, 2]))
+    loss.backward()
+    return {"loss": rounded(loss.item()), "dx": numbers(x.grad)}
+
+
+finish(__file__, {
+    "modules": [of_module(*row) for row in MODULES],
+    "ctc": of_ctc(),
+})

@@ -1,0 +1,82 @@
+-- Options that layers got after their first version: saved models compute the same; those left out say what to write.
+-- SPDX-License-Identifier: Apache-2.0
+local capl = require "capl"
+local support = require "lua.support"
+
+local nn, optim = capl.nn, capl.optim
+local error_text = support.error_text
+
+local function says(wanted, f, ...)
+  local text = error_text(f, ...)
+  assert.truthy(text:find(wanted, 1, true), text)
+end
+
+local function saved(model, example)
+  local path = os.tmpname()
+  os.remove(path)
+  capl.io.save_model(path, model:eval(), example, {})
+  local loaded = capl.io.load_model(path)
+  os.execute("rm -r '" .. path .. "'")
+  return loaded
+end
+
+describe("options of layers", function()
+  for name, make in pairs{
+    ["batch norm without weights"] = function() return nn.BatchNorm2d(3, {affine = false}) end,
+    ["batch norm without a bias"] = function() return nn.BatchNorm2d(3, {bias = false}) end,
+    ["batch norm without running statistics"] = function() return nn.BatchNorm2d(3, {track_running_stats = false}) end,
+    ["padding by reflection"] = function() return nn.Conv2d(3, 2, 3, {padding = 1, padding_mode = "reflect"}) end,
+    ["an even kernel that keeps the size"] = function() return nn.Conv2d(3, 2, {2, 4}, {padding = "same"}) end,
+    bicubic = function() return nn.Upsample{scale_factor = 1.5, mode = "bicubic"} end,
+    ["nearest-exact"] = function() return nn.Upsample{size = {5, 9}, mode = "nearest-exact"} end,
+  } do
+    it("are saved with a model: " .. name, function()
+      local model, x = make(), capl.randn(2, 3, 6, 4)
+      model(x) -- statistics of batch norm
+      local loaded = saved(model, x:narrow(1, 1, 1))
+      local y, z = model(x), loaded.forward(x)
+      assert.same(y.shape, z.shape)
+      assert.is_true((y - z):abs():amax():item() < 1e-5)
+    end)
+  end
+
+  it("are saved with a model: projected states of an LSTM", function()
+    local LSTM = nn.class("LSTM")
+    function LSTM:init() self.rnn = nn.LSTM(4, 5, {proj_size = 2, batch_first = true, bidirectional = true}) end
+    function LSTM:forward(x) return (self.rnn(x)) end
+    local model, x = LSTM(), capl.randn(3, 6, 4)
+    assert.is_true((model(x) - saved(model, x:narrow(1, 1, 1)).forward(x)):abs():amax():item() < 1e-5)
+  end)
+
+  it("that an ensemble cannot have are refused by name", function()
+    for wanted, make in pairs{
+      ["nn.BatchNorm2d with affine = false"] = function() return nn.BatchNorm2d(3, {affine = false}) end,
+      ["nn.Conv2d with padding_mode"] = function()
+        return nn.Conv2d(3, 2, 3, {padding = 1, padding_mode = "circular"})
+      end,
+      ["nn.LSTM with proj_size"] = function() return nn.LSTM(3, 4, {proj_size = 2}) end,
+    } do
+      says(wanted, nn.Ensemble, {n = 2, build = make})
+    end
+    says("nn.SyncBatchNorm: affine = false", nn.SyncBatchNorm, 3, {affine = false})
+  end)
+
+  it("keep the statistics of batch norm within the batch where none are tracked", function()
+    local layer, x = nn.BatchNorm1d(2, {track_running_stats = false}):eval(), capl.tensor{{1, 5}, {3, 9}}
+    assert.is_true(math.abs(layer(x):mean():item()) < 1e-6)
+    local n = 0
+    for _ in pairs(layer:state_dict()) do n = n + 1 end
+    assert.equal(2, n) -- weight and bias
+  end)
+
+  it("left out say what to write instead", function()
+    local p = nn.Linear(2, 1):parameters()
+    says("unknown option 'maximize'; give minus the loss", optim.Adam, p, {maximize = true})
+    says("unknown option 'fused'; leave it out", optim.AdamW, p, {fused = true})
+    says("unknown option 'device'; model:to", nn.Linear, 2, 2, {device = "cuda"})
+    says("nn.AdaptiveAvgPool2d(size) computes the same", nn.interpolate, capl.ones(1, 1, 4, 4), {size = 2, mode = "area"})
+    says("x:unsqueeze(3)", nn.interpolate, capl.ones(1, 1, 4), {size = 2, mode = "linear"})
+    says("targets are 4 labels one behind the other, target_lengths are 3 in sum", nn.ctc_loss,
+      capl.zeros(4, 2, 3):log_softmax(-1), capl.tensor({1, 2, 1, 2}, {dtype = "i32"}), 4, {2, 1})
+  end)
+end)
