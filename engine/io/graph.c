@@ -68,15 +68,19 @@ static bool may_be_in_place(const graph_node *node, int k, const int *last, capl
   return true;
 }
 
-static void count_macs(const graph_node *node, capl_tensor **in, const capl_attr *attr, capl_tensor **out, double *macs)
+static void count_cost(const graph_node *node, capl_tensor **in, const capl_attr *attr, capl_tensor **out,
+                       graph_cost *cost)
 {
   const capl_op *op = capl_op_get(node->op);
   capl_call call = {.op = op, .in = in, .n_in = node->n_in, .out = out, .attr = attr, .id = node->op};
-  if (macs && op->macs) *macs += op->macs(&call);
+  if (!cost) return;
+  if (op->macs) cost->macs += op->macs(&call);
+  for (int o = 0; o < op->n_out; o++)
+    if (capl_tensor_bytes(out[o]) > cost->largest) cost->largest = capl_tensor_bytes(out[o]);
 }
 
 static capl_status run_node(const capl_graph *g, int k, int64_t batch, int w, const int *last, capl_tensor **values,
-                            capl_tensor **in, double *macs)
+                            capl_tensor **in, graph_cost *cost)
 {
   const graph_node *node = &g->nodes[k];
   for (int i = 0; i < node->n_in; i++) in[i] = node->in[i] == GRAPH_ABSENT ? NULL : values[node->in[i]];
@@ -90,7 +94,7 @@ static capl_status run_node(const capl_graph *g, int k, int64_t batch, int w, co
   capl_tensor *out[CAPL_MAX_OUT] = {NULL};
   CAPL_TRY(capl_op_call(node->op, in, node->n_in, attr, out));
   for (int o = 0; o < capl_op_get(node->op)->n_out; o++) values[node->out[o]] = out[o];
-  count_macs(node, in, attr, out, macs);
+  count_cost(node, in, attr, out, cost);
   return CAPL_OK;
 }
 
@@ -209,14 +213,14 @@ static capl_status check_inputs(const capl_graph *g, capl_tensor *const *x, int 
 /* ---- all of it ----------------------------------------------------------------------------------- */
 
 static capl_status run_all(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **values, int *last,
-                           capl_tensor **in, double *macs)
+                           capl_tensor **in, graph_cost *cost)
 {
   int64_t batch = x[0]->size[0];
   for (int i = 0; i < g->n_inputs; i++) values[i] = capl_tensor_ref(x[i]);
   for (int k = 0; k < g->n_weights; k++) values[g->n_inputs + k] = capl_tensor_ref(g->weights[k].tensor);
   last_uses(g, last);
   for (int k = 0; k < g->n_nodes; k++) {
-    CAPL_TRY(run_node(g, k, batch, w, last, values, in, macs));
+    CAPL_TRY(run_node(g, k, batch, w, last, values, in, cost));
     drop_unused(&g->nodes[k], k, last, values);
   }
   return CAPL_OK;
@@ -230,8 +234,8 @@ static int widest_call(const capl_graph *g)
   return most;
 }
 
-/* x: one for each input, checked. macs: NULL, or is added to. */
-static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **out, double *macs)
+/* x: one for each input, checked. cost: NULL, or is added to. */
+static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, capl_tensor **out, graph_cost *cost)
 {
   size_t n = (size_t)g->n_values;
   capl_tensor **values = calloc(n, sizeof *values), **in = calloc((size_t)widest_call(g), sizeof *in);
@@ -239,7 +243,7 @@ static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, 
   capl_status status = CAPL_OK;
   if (!values || !in || !last) status = CAPL_FAIL(CAPL_ENOMEM, "no memory to run a graph of %d values", g->n_values);
   bool before = capl_grad_set_enabled(false);
-  if (status == CAPL_OK) status = run_all(g, x, w, values, last, in, macs);
+  if (status == CAPL_OK) status = run_all(g, x, w, values, last, in, cost);
   capl_grad_set_enabled(before);
   for (int o = 0; status == CAPL_OK && o < g->n_outputs; o++) out[o] = capl_tensor_ref(values[g->outputs[o].value]);
   for (size_t v = 0; values && v < n; v++) capl_tensor_unref(values[v]);
@@ -250,13 +254,13 @@ static capl_status run_graph(const capl_graph *g, capl_tensor *const *x, int w, 
 }
 
 capl_status graph_run_counted(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out,
-                              double *macs)
+                              graph_cost *cost)
 {
   capl_tensor *x[CAPL_GRAPH_PORTS_MAX] = {NULL};
   int w = 0;
   CAPL_TRY(order_inputs(g, inputs, n, x));
   CAPL_TRY(check_inputs(g, x, &w));
-  return run_graph(g, x, w, out, macs);
+  return run_graph(g, x, w, out, cost);
 }
 
 capl_status capl_graph_run_named(const capl_graph *g, const capl_named_tensor *inputs, int n, capl_tensor **out)

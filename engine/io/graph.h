@@ -66,13 +66,18 @@ CAPL_API capl_status graph_from_json(const char *path, const char *text, capl_na
 
 /* Weights that only 16-bit ops read are cast to low, once. */
 CAPL_API capl_status graph_lower(capl_graph *graph, capl_dtype low);
-/* Sizes of output o for a batch of images of the w-th width, found without arithmetic, and the multiplications that all
-** of it takes (NULL: not asked for). What the ops say of wrong shapes. */
+/* What a run takes. */
+typedef struct {
+  double macs;    /* multiplications of products */
+  size_t largest; /* bytes of the largest result of a node */
+} graph_cost;
+/* Sizes of output o for a batch of images of the w-th width, found without arithmetic, and what a run would take (NULL:
+** not asked for). What the ops say of wrong shapes. */
 CAPL_API capl_status graph_shape(const capl_graph *graph, int64_t batch, int w, int o, int *ndim, int64_t *size,
-                                 double *macs);
-/* capl_graph_run_named that adds the multiplications of its products to *macs. */
+                                 graph_cost *cost);
+/* capl_graph_run_named; adds what it took to *cost. */
 capl_status graph_run_counted(const capl_graph *graph, const capl_named_tensor *inputs, int n, capl_tensor **out,
-                              double *macs);
+                              graph_cost *cost);
 /* Attributes of a node as traced at the w-th width, factors of the batch not yet multiplied. */
 CAPL_API const capl_attr *graph_attrs(const graph_node *node, int w);
 /* Room for the attributes at n widths, the new ones being those of the first. ENOMEM. */

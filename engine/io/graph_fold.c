@@ -248,7 +248,8 @@ static capl_status meta_input(capl_device *meta, const capl_graph *g, int i, int
 }
 
 /* shell: g with weights of no contents yet. y: every output. */
-static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, capl_tensor **y, double *macs)
+static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batch, int w, capl_tensor **y,
+                            graph_cost *cost)
 {
   capl_device *meta;
   capl_named_tensor x[CAPL_GRAPH_PORTS_MAX] = {{NULL, NULL}};
@@ -260,20 +261,21 @@ static capl_status run_meta(capl_graph *shell, const capl_graph *g, int64_t batc
     x[i].name = shell->inputs[i].name;
     status = meta_input(meta, g, i, batch, w, &x[i].tensor);
   }
-  if (status == CAPL_OK) status = graph_run_counted(shell, x, g->n_inputs, y, macs);
+  if (status == CAPL_OK) status = graph_run_counted(shell, x, g->n_inputs, y, cost);
   for (int i = 0; i < g->n_inputs; i++) capl_tensor_unref(x[i].tensor);
   return status;
 }
 
-capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int o, int *ndim, int64_t *size, double *macs)
+capl_status graph_shape(const capl_graph *g, int64_t batch, int w, int o, int *ndim, int64_t *size,
+                        graph_cost *cost)
 {
   capl_tensor *y[CAPL_GRAPH_PORTS_MAX] = {NULL};
   capl_graph shell = *g;
   shell.n_weights = 0;
   shell.weights = calloc((size_t)g->n_weights + 1, sizeof *shell.weights);
   if (!shell.weights) return CAPL_FAIL(CAPL_ENOMEM, "no memory for the shapes of a graph");
-  if (macs) *macs = 0;
-  capl_status status = run_meta(&shell, g, batch, w, y, macs);
+  if (cost) *cost = (graph_cost){0};
+  capl_status status = run_meta(&shell, g, batch, w, y, cost);
   if (status == CAPL_OK) {
     *ndim = y[o]->ndim;
     memcpy(size, y[o]->size, sizeof y[o]->size);

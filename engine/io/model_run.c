@@ -142,7 +142,7 @@ static capl_status run_graph(const capl_model *m, const part *p, call *c)
   int n = m->meta.n_inputs;
   for (int i = 0; i < n; i++) list[i] = (capl_named_tensor){(char *)capl_graph_input_name(m->graph, i), c->x[i]};
   void (*alone)(bool) = m->device->backend->alone;
-  bool small = alone && p->n * model_shape_of(m, 0, p->w)->macs < ALONE_MACS;
+  bool small = alone && p->n * model_shape_of(m, 0, p->w)->cost.macs < ALONE_MACS;
   capl_dtype before = capl_autocast_set(m->precision.low);
   if (small) alone(true);
   capl_status status = capl_graph_run_named(m->graph, list, n, c->y);

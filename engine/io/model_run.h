@@ -18,7 +18,7 @@ typedef struct {
   int ndim;
   int64_t size[CAPL_MAX_NDIM];
   size_t count; /* numbers */
-  double macs;  /* multiplications that the network takes for a sample */
+  graph_cost cost; /* of the whole network, for a sample */
 } model_shape;
 
 /* Inputs and outputs are in the order of meta.json; port: their numbers in the graph, which sorts them by name. */

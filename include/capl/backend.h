@@ -104,6 +104,7 @@ typedef struct capl_backend {
   void (*reserve)(const capl_call *call, capl_out_spec *out);
   /* Optional: while on, this thread computes its calls alone: waking other threads costs more than small calls. */
   void (*alone)(bool on);
+  int (*threads)(void); /* optional: that share the work of a call */
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };

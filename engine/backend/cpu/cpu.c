@@ -140,6 +140,7 @@ static const capl_backend backend = {
   .precisions = cpu_precisions,
   .set_switch = cpu_set_switch,
   .alone = cpu_alone_set,
+  .threads = cpu_threads,
 };
 
 CAPL_API const capl_backend *capl_backend_cpu_entry(void);
