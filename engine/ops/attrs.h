@@ -80,11 +80,13 @@ enum {
   POOL_STRIDE = AT(max_pool2d, stride),
   POOL_PADDING = AT(max_pool2d, padding),
   POOL_CEIL_MODE = AT(max_pool2d, ceil_mode),
+  MAX_POOL_DILATION = AT(max_pool2d, dilation),
   MAX_POOL_SIZE = AT(max_pool2d_grad, size),
   AVG_POOL_COUNT_PAD = AT(avg_pool2d, count_include_pad),
   AVG_POOL_SIZE = AT(avg_pool2d_grad, size),
 };
 SAME_PLACE(max_pool2d, max_pool2d_grad, ceil_mode);
+SAME_PLACE(max_pool2d, max_pool2d_grad, dilation);
 SAME_PLACE(max_pool2d, avg_pool2d, ceil_mode);
 SAME_PLACE(max_pool2d, avg_pool2d_grad, ceil_mode);
 

@@ -233,6 +233,7 @@ static void pool_attrs(capl_attr *attr, int64_t height, int64_t width)
   memset(attr, 0, sizeof *attr * CAPL_MAX_ATTR);
   attr[POOL_KERNEL] = attr[POOL_STRIDE] = CAPL_A_INTS2(2, 2);
   attr[POOL_PADDING] = CAPL_A_INTS2(0, 0);
+  attr[MAX_POOL_DILATION] = CAPL_A_INTS2(1, 1);
   attr[MAX_POOL_SIZE] = CAPL_A_INTS2(height, width);
 }
 

@@ -16,14 +16,30 @@ enum {
 
 /* ---- sizes ------------------------------------------------------------------------------------ */
 
-/* Output H,W of a pool over H,W `in`. */
-static capl_status pool_output_size(const int64_t *in, const capl_attr *attr, int64_t *out)
+extern const capl_op capl_op_max_pool2d, capl_op_max_pool2d_grad;
+
+/* Dilations of max pools; the windows of averages have no gaps. */
+static const int64_t *dilation_of(const capl_op *op, const capl_attr *attr)
 {
-  const int64_t *kernel = attr[POOL_KERNEL].v, *padding = attr[POOL_PADDING].v;
+  static const int64_t none[2] = {1, 1};
+  bool max = op == &capl_op_max_pool2d || op == &capl_op_max_pool2d_grad;
+  return max ? attr[MAX_POOL_DILATION].v : none;
+}
+
+/* Output H,W of a pool over H,W `in`. */
+static capl_status pool_output_size(const capl_op *op, const int64_t *in, const capl_attr *attr, int64_t *out)
+{
+  const int64_t *padding = attr[POOL_PADDING].v, *dilation = dilation_of(op, attr);
+  const int64_t kernel[2] = {window_reach(attr[POOL_KERNEL].v[0], dilation[0]),
+                             window_reach(attr[POOL_KERNEL].v[1], dilation[1])};
   for (int axis = 0; axis < 2; axis++) {
     if (padding[axis] > kernel[axis] / 2)
       return CAPL_FAIL(CAPL_EVALUE, "padding %" PRId64 " is more than half the kernel size %" PRId64,
                        padding[axis], kernel[axis]);
+    if (padding[axis] && dilation[axis] > in[axis] && in[axis])
+      return CAPL_FAIL(CAPL_EVALUE,
+                       "dilation %" PRId64 " is more than the %" PRId64 " px of x: a window of padding alone",
+                       dilation[axis], in[axis]);
     int64_t stride = window_stride(&attr[POOL_STRIDE], &attr[POOL_KERNEL], axis);
     out[axis] = in[axis]
                     ? window_count_pool(in[axis], kernel[axis], stride, padding[axis], attr[POOL_CEIL_MODE].i)
@@ -61,7 +77,7 @@ static capl_status pool_size(const capl_call *call, int64_t *size)
   CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(x, "x"));
   memcpy(size, x->size, 2 * sizeof *size);
-  return pool_output_size(x->size + 2, call->attr, size + 2);
+  return pool_output_size(call->op, x->size + 2, call->attr, size + 2);
 }
 
 /* dy must have the size that pooling images of the given H,W gives; dx is then (N,C,H,W). */
@@ -72,7 +88,7 @@ static capl_status pool_grad_spec(const capl_call *call, int size_attr, capl_out
   CAPL_TRY(window_need_attrs(call));
   CAPL_TRY(window_need_image(dy, "dy"));
   int64_t expected[4] = {dy->size[0], dy->size[1]}, size[4];
-  CAPL_TRY(pool_output_size(image, call->attr, expected + 2));
+  CAPL_TRY(pool_output_size(call->op, image, call->attr, expected + 2));
   CAPL_TRY(window_need_size(dy, "dy", 4, expected, "kernel and size give an output of"));
   image_size(dy, image, size);
   spec_set(&out[0], dy->dtype, 4, size);
@@ -216,8 +232,10 @@ const capl_op capl_op_max_pool2d = {
     .grad = max_pool2d_rule,
     .doc = "Largest value of each window; padding never wins.\n"
            "x (N,C,H,W) floating -> y (N,C,H',W') of that dtype, index (N,C,H',W') u8: position in the\n"
-           "window, row by row; the first of equal values. NaN wins.\n" POOL_DOC POOL_DOC_ERRORS
-           " Also if the\nwindow has more than 255 positions.",
+           "window, row by row; the first of equal values. NaN wins.\n" POOL_DOC
+           "dilation: px from one position of a window to the next; kernel then counts as dilation*(kernel-1) + 1.\n"
+           POOL_DOC_ERRORS
+           " Also if the\nwindow has more than 255 positions, or a window can lie in the padding alone.",
 };
 
 const capl_op capl_op_max_pool2d_grad = {
@@ -228,7 +246,7 @@ const capl_op capl_op_max_pool2d_grad = {
     .shape = max_pool2d_grad_shape,
     .doc = "Gradient of max_pool2d: dy goes to the winners, summed where they meet. Not differentiable.\n"
            "dy (N,C,H',W') floating, index (N,C,H',W') u8 -> dx (N,C,H,W) of dy's dtype.\n"
-           "kernel, stride, padding, ceil_mode as in max_pool2d; size: {H, W} of x.\n"
+           "kernel, stride, padding, ceil_mode, dilation as in max_pool2d; size: {H, W} of x.\n"
            "Errors: shape if dy is not what max_pool2d gives for size.",
 };
 

@@ -9,11 +9,14 @@
 
 #include "capl/op.h"
 
+/* Inputs from the first to the last of `kernel` taps. */
+static inline int64_t window_reach(int64_t kernel, int64_t dilation) { return dilation * (kernel - 1) + 1; }
+
 /* How many windows of `kernel` taps fit into `size` inputs with padding on both sides; 0 = none. */
 static inline int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                                    int64_t dilation)
 {
-  int64_t room = size + 2 * padding - (dilation * (kernel - 1) + 1);
+  int64_t room = size + 2 * padding - window_reach(kernel, dilation);
   return room < 0 ? 0 : room / stride + 1;
 }
 

@@ -45,7 +45,8 @@ local of_loaders = {
 
 -- Options of PyTorch that are not here: by function, or by the beginning of its name, what to write instead.
 local instead = {
-  ["optim.Adam"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
+  ["optim.Adam"] = {amsgrad = "it is not here; betas = {0.9, 0.9999} also forgets large gradients slowly",
+    maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
     fused = "leave it out: all parameters step in one call", capturable = "leave it out: every step can be captured"},
   ["optim.SGD"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
     fused = "leave it out: all parameters step in one call"},

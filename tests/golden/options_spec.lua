@@ -1,4 +1,4 @@
--- Options of layers and the CTC loss against PyTorch: results, gradients, evaluation.
+-- Options of layers and the CTC loss against PyTorch: results, indices, gradients, evaluation.
 -- SPDX-License-Identifier: Apache-2.0
 local capl = require "capl"
 local support = require "golden.support"

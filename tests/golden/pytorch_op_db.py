@@ -76,10 +76,11 @@ TABLE = {
                              "padding = {padding}, dilation = {dilation}, groups = {groups}}})"),
     "nn.functional.layer_norm": ("shape weight bias eps", "(capl.op.layer_norm(x, {weight}, {bias}, {{normalized_shape = {shape}, eps = {eps}}}))"),
     "nn.functional.group_norm": ("groups weight bias eps", "(capl.op.group_norm(x, {weight}, {bias}, {{num_groups = {groups}, eps = {eps}}}))"),
-    "nn.functional.max_pool2d": ("kernel_size stride padding dilation=1 ceil_mode return_indices=False",
-                                 "nn.MaxPool2d({kernel_size}, {{stride = {stride}, padding = {padding}, ceil_mode = {ceil_mode}}})(x)"),
-    "nn.functional.avg_pool2d": ("kernel_size stride padding ceil_mode count_include_pad divisor_override=None", "nn.AvgPool2d({kernel_size}, {{stride = "
-                                 "{stride}, padding = {padding}, ceil_mode = {ceil_mode}, count_include_pad = {count_include_pad}}})(x)"),
+    "nn.functional.max_pool2d": ("kernel_size stride padding dilation ceil_mode return_indices", "nn.MaxPool2d({kernel_size}, {{stride = {stride}, "
+                                 "padding = {padding}, dilation = {dilation}, ceil_mode = {ceil_mode}, return_indices = {return_indices}}})(x)"),
+    "nn.functional.avg_pool2d": ("kernel_size stride padding ceil_mode count_include_pad divisor_override", "nn.AvgPool2d({kernel_size}, {{stride = {stride}, "
+                                 "padding = {padding}, ceil_mode = {ceil_mode}, count_include_pad = {count_include_pad}, "
+                                 "divisor_override = {divisor_override}}})(x)"),
     "nn.functional.adaptive_avg_pool2d": ("size", "nn.AdaptiveAvgPool2d({size})(x)"),
     "nn.functional.adaptive_avg_pool1d": ("size", "nn.AdaptiveAvgPool1d({size})(x)"),
     "nn.functional.pixel_shuffle": ("upscale_factor", "nn.PixelShuffle({upscale_factor})(x)"),
@@ -317,7 +318,7 @@ local function case(n, wants, run)
     if y.requires_grad and y:numel() > 0 then
       (y * capl.arange(y:numel()):float():cos():reshape(y.shape)):sum():backward()
       for i = 1, #wants do if wants[i] then print("D", n, text(made[i] and made[i].grad)) end end
-      for _, p in ipairs(parameters or {}) do print("D", n, text(p.grad)) end
+      for _, p in ipairs(capl.is_tensor(parameters) and {} or parameters or {}) do print("D", n, text(p.grad)) end
     end
   end)
   if not ok then print("E", n, (tostring(y):gsub("%s+", " "))) end

@@ -27,12 +27,13 @@ describe("options of layers", function()
     ["batch norm without running statistics"] = function() return nn.BatchNorm2d(3, {track_running_stats = false}) end,
     ["padding by reflection"] = function() return nn.Conv2d(3, 2, 3, {padding = 1, padding_mode = "reflect"}) end,
     ["an even kernel that keeps the size"] = function() return nn.Conv2d(3, 2, {2, 4}, {padding = "same"}) end,
+    ["pooling with gaps"] = function() return nn.MaxPool2d(2, {stride = 1, dilation = {2, 1}}) end,
+    ["averages with a divisor"] = function() return nn.AvgPool2d(2, {divisor_override = 3}) end,
     bicubic = function() return nn.Upsample{scale_factor = 1.5, mode = "bicubic"} end,
     ["nearest-exact"] = function() return nn.Upsample{size = {5, 9}, mode = "nearest-exact"} end,
   } do
     it("are saved with a model: " .. name, function()
       local model, x = make(), capl.randn(2, 3, 6, 4)
-      model(x) -- statistics of batch norm
       local loaded = saved(model, x:narrow(1, 1, 1))
       local y, z = model(x), loaded.forward(x)
       assert.same(y.shape, z.shape)
@@ -46,6 +47,14 @@ describe("options of layers", function()
     function LSTM:forward(x) return (self.rnn(x)) end
     local model, x = LSTM(), capl.randn(3, 6, 4)
     assert.is_true((model(x) - saved(model, x:narrow(1, 1, 1)).forward(x)):abs():amax():item() < 1e-5)
+  end)
+
+  it("are saved with a model: places of the largest values", function()
+    local Winners = nn.class("Winners")
+    function Winners:init() self.pool = nn.MaxPool2d(2, {return_indices = true}) end
+    function Winners:forward(x) return select(2, self.pool(x)):float() end
+    local x = capl.randn(3, 2, 4, 6)
+    assert.same((Winners()(x)):tolist(), (saved(Winners(), x:narrow(1, 1, 1)).forward(x)):tolist())
   end)
 
   it("that an ensemble cannot have are refused by name", function()
@@ -72,6 +81,10 @@ describe("options of layers", function()
   it("left out say what to write instead", function()
     local p = nn.Linear(2, 1):parameters()
     says("unknown option 'maximize'; give minus the loss", optim.Adam, p, {maximize = true})
+    says("unknown option 'amsgrad'; it is not here", optim.AdamW, p, {amsgrad = true})
+    says("nn.AvgPool2d: divisor_override is not possible with ceil_mode", nn.AvgPool2d, 2, {divisor_override = 3,
+      ceil_mode = true})
+    says("averages have no gaps", nn.AvgPool2d, 2, {dilation = 2})
     says("unknown option 'fused'; leave it out", optim.AdamW, p, {fused = true})
     says("unknown option 'device'; model:to", nn.Linear, 2, 2, {device = "cuda"})
     says("nn.AdaptiveAvgPool2d(size) computes the same", nn.interpolate, capl.ones(1, 1, 4, 4), {size = 2, mode = "area"})

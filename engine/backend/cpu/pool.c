@@ -16,7 +16,7 @@ enum { MAX_TAPS = 256 };
 /* How windows lie over the image, one axis at a time. */
 typedef struct {
   bool adaptive;
-  int64_t kernel, stride, padding;
+  int64_t kernel, stride, padding, dilation;
   int64_t in, out;
 } pool_axis;
 
@@ -34,10 +34,10 @@ typedef struct {
 static pool_axis axis_of(const capl_attr *attr, int which, int64_t in, int64_t out)
 {
   return (pool_axis){false, attr[POOL_KERNEL].v[which], window_stride(&attr[POOL_STRIDE], &attr[POOL_KERNEL], which),
-                     attr[POOL_PADDING].v[which], in, out};
+                     attr[POOL_PADDING].v[which], 1, in, out};
 }
 
-/* Inputs [first, last) of window o, without padding. */
+/* Inputs [first, last) of window o, without padding; they are `dilation` apart. */
 static void window_of(const pool_axis *a, int64_t o, int64_t *first, int64_t *last)
 {
   if (a->adaptive) {
@@ -45,12 +45,12 @@ static void window_of(const pool_axis *a, int64_t o, int64_t *first, int64_t *la
     *last = window_adaptive_last(o, a->in, a->out);
     return;
   }
-  int64_t start = o * a->stride - a->padding, end = start + a->kernel;
-  *first = start > 0 ? start : 0;
+  int64_t start = o * a->stride - a->padding, end = start + window_reach(a->kernel, a->dilation);
+  *first = start >= 0 ? start : (start % a->dilation + a->dilation) % a->dilation; /* the first tap inside */
   *last = end < a->in ? end : a->in;
 }
 
-/* Windows [first, last) that contain input i. */
+/* Windows [first, last) that reach over input i. With a dilation some of them leave it out: in_window. */
 static void windows_with(const pool_axis *a, int64_t i, int64_t *first, int64_t *last)
 {
   if (a->adaptive) {
@@ -58,10 +58,22 @@ static void windows_with(const pool_axis *a, int64_t i, int64_t *first, int64_t 
     *last = ((i + 1) * a->out + a->in - 1) / a->in;
     return;
   }
-  int64_t reach = i + a->padding;
-  *first = reach < a->kernel ? 0 : (reach - a->kernel) / a->stride + 1;
+  int64_t reach = i + a->padding, width = window_reach(a->kernel, a->dilation);
+  *first = reach < width ? 0 : (reach - width) / a->stride + 1;
   *last = reach / a->stride + 1;
   if (*last > a->out) *last = a->out;
+}
+
+static bool in_window(const pool_axis *a, int64_t o, int64_t i)
+{
+  return a->dilation == 1 || (i + a->padding - o * a->stride) % a->dilation == 0;
+}
+
+/* Which tap of window o the input i is. */
+static int64_t tap_of(const pool_axis *a, int64_t o, int64_t i)
+{
+  int64_t at = i + a->padding - o * a->stride;
+  return a->dilation == 1 ? at : at / a->dilation;
 }
 
 /* How many elements the average over window o divides by, along one axis. */
@@ -99,13 +111,12 @@ static void gather_inputs(const pool_job *job, int64_t n, int64_t oh, int64_t ow
   int64_t h0, h1, w0, w1;
   window_of(&job->h, oh, &h0, &h1);
   window_of(&job->w, ow, &w0, &w1);
-  int64_t top = oh * job->h.stride - job->h.padding, left = ow * job->w.stride - job->w.padding;
   float weight = job->index_out ? 0 : average_weight(job, oh, ow);
   taps->n = 0;
-  for (int64_t h = h0; h < h1; h++)
-    for (int64_t w = w0; w < w1; w++, taps->n++) {
+  for (int64_t h = h0; h < h1; h += job->h.dilation)
+    for (int64_t w = w0; w < w1; w += job->w.dilation, taps->n++) {
       taps->tap[taps->n] = cpu_at(job->from, job->real, pixel_at(job, n, h, job->h.in, w, job->w.in));
-      taps->place[taps->n] = (uint8_t)((h - top) * job->w.kernel + (w - left));
+      taps->place[taps->n] = (uint8_t)(tap_of(&job->h, oh, h) * job->w.kernel + tap_of(&job->w, ow, w));
       taps->weight[taps->n] = weight;
     }
 }
@@ -118,16 +129,17 @@ static void gather_outputs(const pool_job *job, int64_t n, int64_t h, int64_t w,
   windows_with(&job->w, w, &w0, &w1);
   taps->n = 0;
   for (int64_t oh = h0; oh < h1; oh++)
-    for (int64_t ow = w0; ow < w1; ow++, taps->n++) {
+    for (int64_t ow = w0; ow < w1; ow++) {
+      if (!in_window(&job->h, oh, h) || !in_window(&job->w, ow, w)) continue;
       int64_t at = pixel_at(job, n, oh, job->h.out, ow, job->w.out);
-      int64_t top = oh * job->h.stride - job->h.padding, left = ow * job->w.stride - job->w.padding;
       taps->tap[taps->n] = cpu_at(job->from, job->real, at);
       if (job->index_in) {
         taps->index[taps->n] = job->index_in + at;
-        taps->place[taps->n] = (uint8_t)((h - top) * job->w.kernel + (w - left));
+        taps->place[taps->n] = (uint8_t)(tap_of(&job->h, oh, h) * job->w.kernel + tap_of(&job->w, ow, w));
       } else {
         taps->weight[taps->n] = average_weight(job, oh, ow);
       }
+      taps->n++;
     }
 }
 
@@ -189,9 +201,16 @@ static pool_job grad_job_of(const capl_call *call)
   return job;
 }
 
+static void dilate(pool_job *job, const capl_call *call)
+{
+  job->h.dilation = call->attr[MAX_POOL_DILATION].v[0];
+  job->w.dilation = call->attr[MAX_POOL_DILATION].v[1];
+}
+
 static capl_status cpu_max_pool2d(const capl_call *call)
 {
   pool_job job = job_of(call, call->in[0], call->out[0]);
+  dilate(&job, call);
   job.index_out = capl_tensor_data(call->out[1]);
   run_forward(&job, call->in[0]->size[0]);
   return CAPL_OK;
@@ -200,6 +219,7 @@ static capl_status cpu_max_pool2d(const capl_call *call)
 static capl_status cpu_max_pool2d_grad(const capl_call *call)
 {
   pool_job job = grad_job_of(call);
+  dilate(&job, call);
   job.index_in = capl_tensor_data(call->in[1]);
   run_backward(&job, call->in[0]->size[0]);
   return CAPL_OK;
@@ -235,8 +255,8 @@ static bool fits_adaptive(const int64_t *most, const int64_t *least)
 /* Adaptive pools have no window attributes: both axes follow from the two sizes. */
 static pool_job adaptive_job(const capl_tensor *image, const capl_tensor *pooled)
 {
-  return (pool_job){.h = {.adaptive = true, .in = image->size[2], .out = pooled->size[2]},
-                    .w = {.adaptive = true, .in = image->size[3], .out = pooled->size[3]},
+  return (pool_job){.h = {.adaptive = true, .dilation = 1, .in = image->size[2], .out = pooled->size[2]},
+                    .w = {.adaptive = true, .dilation = 1, .in = image->size[3], .out = pooled->size[3]},
                     .channels = image->size[1], .real = image->dtype};
 }
 

@@ -14,7 +14,7 @@ enum { LARGE_AREA = 64 };
 /* x: what is pooled (or dx), y: the result (or dy); attr == NULL: adaptive. */
 static pool_axis axis_of(const capl_tensor *x, const capl_tensor *y, const capl_attr *attr, int axis)
 {
-  pool_axis a = {.in = (int)x->size[2 + axis], .out = (int)y->size[2 + axis]};
+  pool_axis a = {.in = (int)x->size[2 + axis], .out = (int)y->size[2 + axis], .dilation = 1};
   if (!attr) return a;
   a.kernel = (int)attr[POOL_KERNEL].v[axis];
   a.stride = (int)window_stride(&attr[POOL_STRIDE], &attr[POOL_KERNEL], axis);
@@ -25,6 +25,14 @@ static pool_axis axis_of(const capl_tensor *x, const capl_tensor *y, const capl_
 static pool_shape shape_of(const capl_tensor *x, const capl_tensor *y, const capl_attr *attr)
 {
   return (pool_shape){axis_of(x, y, attr, 0), axis_of(x, y, attr, 1), false};
+}
+
+static pool_shape dilated(pool_shape s, const capl_attr *attr)
+{
+  if (!attr) return s;
+  s.h.dilation = (int)attr[MAX_POOL_DILATION].v[0];
+  s.w.dilation = (int)attr[MAX_POOL_DILATION].v[1];
+  return s;
 }
 
 static int64_t images_pixels(const capl_tensor *t)
@@ -58,7 +66,8 @@ static capl_status forward(const capl_call *call, pool_shape shape, int kernel, 
 
 static capl_status max_forward(const capl_call *call, const capl_attr *attr)
 {
-  return forward(call, shape_of(call->in[0], call->out[0], attr), POOL_MAX, POOL_MAX_LARGE, call->out[1]);
+  pool_shape shape = dilated(shape_of(call->in[0], call->out[0], attr), attr);
+  return forward(call, shape, POOL_MAX, POOL_MAX_LARGE, call->out[1]);
 }
 
 static capl_status average_forward(const capl_call *call, const capl_attr *attr)
@@ -93,7 +102,7 @@ static capl_status backward(const capl_call *call, pool_shape shape, int kernel,
 
 static capl_status max_backward(const capl_call *call, const capl_attr *attr)
 {
-  return backward(call, shape_of(call->out[0], call->in[0], attr), POOL_MAX_GRAD, call->in[1]);
+  return backward(call, dilated(shape_of(call->out[0], call->in[0], attr), attr), POOL_MAX_GRAD, call->in[1]);
 }
 
 static capl_status average_backward(const capl_call *call, const capl_attr *attr)

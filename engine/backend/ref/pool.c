@@ -17,6 +17,7 @@
 /* Input positions [first, last) that one window covers along an axis. */
 typedef struct {
   int64_t first, last;
+  int64_t step;   /* from one of them to the next */
   int64_t start;  /* of the whole window, may lie in the padding */
   int64_t padded; /* how many positions the window covers, padding included */
 } span;
@@ -29,11 +30,12 @@ typedef struct {
 typedef struct {
   int64_t in[2], out[2];
   const capl_attr *attr;
+  const int64_t *dilation; /* NULL = 1 */
 } pool;
 
 static pool pool_of(const capl_tensor *x, const capl_tensor *y, const capl_attr *attr)
 {
-  return (pool){{x->size[2], x->size[3]}, {y->size[2], y->size[3]}, attr};
+  return (pool){{x->size[2], x->size[3]}, {y->size[2], y->size[3]}, attr, NULL};
 }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -44,14 +46,15 @@ static span span_of(const pool *p, int axis, int64_t out)
   if (!p->attr) {
     int64_t first = window_adaptive_first(out, in, p->out[axis]);
     int64_t last = window_adaptive_last(out, in, p->out[axis]);
-    return (span){first, last, first, last - first};
+    return (span){first, last, 1, first, last - first};
   }
   int64_t kernel = p->attr[POOL_KERNEL].v[axis], padding = p->attr[POOL_PADDING].v[axis];
   int64_t stride = window_stride(&p->attr[POOL_STRIDE], &p->attr[POOL_KERNEL], axis);
-  int64_t start = out * stride - padding;
+  int64_t start = out * stride - padding, step = p->dilation ? p->dilation[axis] : 1, first = start;
+  while (first < 0) first += step;
   /* What ceil_mode adds beyond the padding counts nowhere. */
   int64_t padded = smaller(start + kernel, in + padding) - start;
-  return (span){start < 0 ? 0 : start, smaller(start + kernel, in), start, padded};
+  return (span){first, smaller(start + window_reach(kernel, step), in), step, start, padded};
 }
 
 static window window_of(const pool *p, int64_t h, int64_t w)
@@ -70,8 +73,8 @@ typedef struct {
 static winner largest(const capl_tensor *x, int64_t n, int64_t c, window v)
 {
   winner best = {-INFINITY, v.rows.first, v.columns.first};
-  for (int64_t row = v.rows.first; row < v.rows.last; row++)
-    for (int64_t column = v.columns.first; column < v.columns.last; column++) {
+  for (int64_t row = v.rows.first; row < v.rows.last; row += v.rows.step)
+    for (int64_t column = v.columns.first; column < v.columns.last; column += v.columns.step) {
       double value = ref_get(x, ref_at4(x, n, c, row, column));
       if (value > best.value || (isnan(value) && !isnan(best.value))) best = (winner){value, row, column};
     }
@@ -84,6 +87,7 @@ static capl_status max_forward(const capl_call *call, const capl_attr *attr)
   const capl_tensor *x = call->in[0];
   capl_tensor *y = call->out[0], *index = call->out[1];
   pool p = pool_of(x, y, attr);
+  if (attr) p.dilation = attr[MAX_POOL_DILATION].v;
   int64_t row_length = attr ? attr[POOL_KERNEL].v[1] : p.in[1];
   for (int64_t n = 0; n < y->size[0]; n++)
     for (int64_t c = 0; c < y->size[1]; c++)
@@ -93,7 +97,8 @@ static capl_status max_forward(const capl_call *call, const capl_attr *attr)
           winner best = largest(x, n, c, v);
           int64_t top = attr ? v.rows.start : 0, left = attr ? v.columns.start : 0;
           ref_set(y, ref_at4(y, n, c, h, w), best.value);
-          ref_set_int(index, ref_at4(index, n, c, h, w), (best.row - top) * row_length + best.column - left);
+          int64_t row = (best.row - top) / v.rows.step, column = (best.column - left) / v.columns.step;
+          ref_set_int(index, ref_at4(index, n, c, h, w), row * row_length + column);
         }
   return CAPL_OK;
 }
@@ -160,8 +165,8 @@ static capl_status winner_position(const pool *p, int64_t index, int64_t h, int6
 {
   window v = window_of(p, h, w);
   int64_t row_length = p->attr ? p->attr[POOL_KERNEL].v[1] : p->in[1];
-  int64_t row = index / row_length + (p->attr ? v.rows.start : 0);
-  int64_t column = index % row_length + (p->attr ? v.columns.start : 0);
+  int64_t row = index / row_length * v.rows.step + (p->attr ? v.rows.start : 0);
+  int64_t column = index % row_length * v.columns.step + (p->attr ? v.columns.start : 0);
   if (row < v.rows.first || row >= v.rows.last || column < v.columns.first || column >= v.columns.last)
     return CAPL_FAIL(CAPL_EVALUE, "index %d of output %d,%d lies outside its window", (int)index,
                      (int)capl_counted(h), (int)capl_counted(w));
@@ -188,10 +193,13 @@ static void store_plane(capl_tensor *dx, int64_t n, int64_t c, const double *pla
       ref_set(dx, ref_at4(dx, n, c, h, w), plane[h * dx->size[3] + w]);
 }
 
-static capl_status pool_backward(const capl_call *call, const capl_attr *attr, scatter_fn *scatter)
+/* attr, dilation: NULL as in a pool. */
+static capl_status pool_backward(const capl_call *call, const capl_attr *attr, const int64_t *dilation,
+                                 scatter_fn *scatter)
 {
   capl_tensor *dx = call->out[0];
   pool p = pool_of(dx, call->in[0], attr);
+  p.dilation = dilation;
   size_t bytes = sizeof(double) * (size_t)(p.in[0] * p.in[1]);
   void *plane;
   CAPL_TRY(capl_scratch_get(dx->device, bytes, &plane));
@@ -208,22 +216,22 @@ static capl_status pool_backward(const capl_call *call, const capl_attr *attr, s
 
 static capl_status ref_max_pool2d_grad(const capl_call *call)
 {
-  return pool_backward(call, call->attr, scatter_winner);
+  return pool_backward(call, call->attr, call->attr[MAX_POOL_DILATION].v, scatter_winner);
 }
 
 static capl_status ref_avg_pool2d_grad(const capl_call *call)
 {
-  return pool_backward(call, call->attr, scatter_average);
+  return pool_backward(call, call->attr, NULL, scatter_average);
 }
 
 static capl_status ref_adaptive_avg_pool2d_grad(const capl_call *call)
 {
-  return pool_backward(call, NULL, scatter_average);
+  return pool_backward(call, NULL, NULL, scatter_average);
 }
 
 static capl_status ref_adaptive_max_pool2d_grad(const capl_call *call)
 {
-  return pool_backward(call, NULL, scatter_winner);
+  return pool_backward(call, NULL, NULL, scatter_winner);
 }
 
 const capl_kernel ref_pool_kernels[] = {

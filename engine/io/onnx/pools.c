@@ -2,6 +2,7 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "io/onnx/write.h"
+#include "ops/window.h"
 
 /* Padding before and behind each side, as `pads` has it. */
 typedef struct {
@@ -16,6 +17,7 @@ static padding pads_of(onnx_build *b, const onnx_call *c, const int64_t *added)
   for (int d = 0; d < 2; d++) {
     int64_t in = c->in[0]->size[2 + d], out = c->out[0].size[2 + d], kernel = c->attr[POOL_KERNEL].v[d];
     int64_t stride = c->attr[POOL_STRIDE].v[d] ? c->attr[POOL_STRIDE].v[d] : kernel;
+    if (c->op == CAPL_OP_max_pool2d) kernel = window_reach(kernel, c->attr[MAX_POOL_DILATION].v[d]);
     p.v[d] = p.v[2 + d] = c->attr[POOL_PADDING].v[d] - added[d];
     if (!c->attr[POOL_CEIL_MODE].i) continue;
     if (in < 0) onnx_fail(b, c, "it has ceil_mode on a side that follows the width");
@@ -41,7 +43,9 @@ static const int64_t none[2] = {0, 0};
 
 static void write_max_pool2d(onnx_build *b, const onnx_call *c)
 {
+  onnx_need_fixed(b, c, MAX_POOL_DILATION);
   c->out[0].name = pool(b, c, "MaxPool", onnx_in(c, 0), none);
+  onnx_ints(b, "dilations", 2, c->attr[MAX_POOL_DILATION].v);
 }
 
 /* Padding that counts is zeros in x; what ceil_mode adds behind it never counts. */

@@ -7,6 +7,7 @@ local classes = require "module_class"
 local conv_padding = require "nn.conv_padding"
 local unbatched = require "nn.unbatched"
 local parameter = require "nn.parameter"
+local places_in_image = require "nn.pooling_indices"
 local Module = require "nn.module"
 
 local one_dim = {}
@@ -99,20 +100,34 @@ local pool_spec = {
   {"ceil_mode", "boolean", default = false}, {"count_include_pad", "boolean", default = true},
 }
 
+local max_pool_spec = {
+  positional = 3, pool_spec[1], pool_spec[2], pool_spec[3], pool_spec[4], {"dilation", "whole", default = 1},
+  {"return_indices", "boolean", default = false},
+}
+
 local function pool(name, op_name)
+  local is_max = op_name == "max_pool2d"
   local class = classes.class(name, Module)
   class.pure = true
   function class:init(...)
-    local o = check.arguments("nn." .. name, pool_spec, ...)
+    local o = check.arguments("nn." .. name, is_max and max_pool_spec or pool_spec, ...)
     self.kernel_size, self.stride, self.padding = o.kernel_size, o.stride or o.kernel_size, o.padding
     at_least("nn." .. name, "kernel_size", self.kernel_size, 1)
     at_least("nn." .. name, "stride", self.stride, 1)
     self.attributes = {kernel = {1, o.kernel_size}, stride = {1, self.stride}, padding = {0, o.padding},
       ceil_mode = o.ceil_mode}
-    if op_name == "avg_pool2d" then self.attributes.count_include_pad = o.count_include_pad end
+    if is_max then
+      at_least("nn." .. name, "dilation", o.dilation, 1)
+      self.attributes.dilation, self.return_indices = {1, o.dilation}, o.return_indices
+    else
+      self.attributes.count_include_pad = o.count_include_pad
+    end
   end
   function class:forward(x)
     local y, index = core.op[op_name](as_image("nn." .. name, x), self.attributes)
+    if self.return_indices then
+      return y:squeeze(3), places_in_image(x:unsqueeze(3), index, self.attributes):squeeze(3)
+    end
     if index then index:free() end
     return y:squeeze(3)
   end
@@ -124,7 +139,8 @@ local function pool(name, op_name)
   one_dim[name] = class
 end
 
---- Largest value of each window of a sequence (N, C, L): nn.MaxPool1d(kernel_size[, stride[, padding]], {ceil_mode}).
+--- Largest value of each window of a sequence (N, C, L): nn.MaxPool1d(kernel_size[, stride[, padding]], {ceil_mode,
+-- dilation, return_indices}).
 -- eg   nn.MaxPool1d(2)(capl.ones(1, 3, 8)):size(3)  --> 4
 pool("MaxPool1d", "max_pool2d")
 --- Mean of each window of a sequence; options as nn.MaxPool1d, and count_include_pad = true.

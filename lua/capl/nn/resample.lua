@@ -33,17 +33,18 @@ end
 
 -- (out, n): each output as a weighted sum of inputs.
 local function cubic_matrix(n, out, scale, align, device)
-  local values, ratio = {}, ratio_of(n, out, scale, align)
+  local rows, ratio = {}, ratio_of(n, out, scale, align)
   for o = 0, out - 1 do
-    local at = align and o * ratio or (o + 0.5) * ratio - 0.5
-    local first, row = math.floor(at), o * n
-    for i = 1, n do values[row + i] = 0 end
+    local at, row = align and o * ratio or (o + 0.5) * ratio - 0.5, {}
+    local first = math.floor(at)
+    for i = 1, n do row[i] = 0 end
     for tap = first - 1, first + 2 do
-      local i = row + 1 + math.min(math.max(tap, 0), n - 1)
-      values[i] = values[i] + cubic(math.abs(at - tap))
+      local i = 1 + math.min(math.max(tap, 0), n - 1)
+      row[i] = row[i] + cubic(math.abs(at - tap))
     end
+    rows[o + 1] = row
   end
-  return core.tensor(values, {dtype = "f32", device = device}):reshape(out, n)
+  return core.tensor(rows, {dtype = "f32", device = device}) -- no op: a model that is saved has it as a constant
 end
 
 local function nearest_places(n, out, scale, device)

@@ -7,7 +7,8 @@ local function unbatched(class, ndim)
   local forward = class.forward
   function class:forward(x, ...)
     local single = core.is_tensor(x) and x.ndim == ndim - 1
-    local y = forward(self, single and x:unsqueeze(1) or x, ...)
+    local y, more = forward(self, single and x:unsqueeze(1) or x, ...)
+    if more then return single and y:squeeze(1) or y, single and more:squeeze(1) or more end
     return single and y:squeeze(1) or y
   end
 end

@@ -158,21 +158,24 @@ static capl_status run_norm_grad(const job *j, capl_tensor *exact)
   return ref_call(j, CAPL_OP_batch_norm_grad, attr, 5, in, out);
 }
 
-static void pool_attrs(const dnn_record *r, int size, capl_attr *attr)
+/* of: max_pool2d_grad or avg_pool2d_grad, which have all that the pools before them have. */
+static void pool_attrs(const dnn_record *r, capl_op_id of, capl_attr *attr)
 {
   memset(attr, 0, CAPL_MAX_ATTR * sizeof *attr);
   attr[POOL_KERNEL] = CAPL_A_INTS2(r->kernel[0], r->kernel[1]);
   attr[POOL_STRIDE] = CAPL_A_INTS2(r->stride[0], r->stride[1]);
   attr[POOL_PADDING] = CAPL_A_INTS2(r->padding[0], r->padding[1]);
-  if (size == AVG_POOL_SIZE) attr[AVG_POOL_COUNT_PAD] = CAPL_A_INT(r->count_pad);
-  attr[size] = CAPL_A_INTS2(r->x[2], r->x[3]);
+  bool average = of == CAPL_OP_avg_pool2d_grad;
+  if (average) attr[AVG_POOL_COUNT_PAD] = CAPL_A_INT(r->count_pad);
+  else attr[MAX_POOL_DILATION] = CAPL_A_INTS2(1, 1);
+  attr[average ? AVG_POOL_SIZE : MAX_POOL_SIZE] = CAPL_A_INTS2(r->x[2], r->x[3]);
 }
 
 static capl_status run_max_pool(const job *j, capl_tensor *exact)
 {
   view x, y, index;
   capl_attr attr[CAPL_MAX_ATTR];
-  pool_attrs(&j->record, MAX_POOL_SIZE, attr);
+  pool_attrs(&j->record, CAPL_OP_max_pool2d_grad, attr);
   capl_tensor *in = role(&x, j, DNN_X);
   capl_tensor *out[2] = {role(&y, j, DNN_Y), role(&index, j, DNN_INDEX)};
   if (!out[1]) out[1] = view_of(&index, j->ref, capl_tensor_data(exact), CAPL_U8, 4, j->record.y);
@@ -184,7 +187,7 @@ static capl_status run_max_pool_grad(const job *j, capl_tensor *exact)
   (void)exact;
   view dy, index, dx;
   capl_attr attr[CAPL_MAX_ATTR];
-  pool_attrs(&j->record, MAX_POOL_SIZE, attr);
+  pool_attrs(&j->record, CAPL_OP_max_pool2d_grad, attr);
   capl_tensor *in[2] = {role(&dy, j, DNN_DY), role(&index, j, DNN_INDEX)}, *out = role(&dx, j, DNN_DX);
   return ref_call(j, CAPL_OP_max_pool2d_grad, attr, 2, in, &out);
 }
@@ -194,7 +197,7 @@ static capl_status run_avg_pool(const job *j, capl_tensor *exact)
   (void)exact;
   view x, y;
   capl_attr attr[CAPL_MAX_ATTR];
-  pool_attrs(&j->record, AVG_POOL_SIZE, attr);
+  pool_attrs(&j->record, CAPL_OP_avg_pool2d_grad, attr);
   capl_tensor *in = role(&x, j, DNN_X), *out = role(&y, j, DNN_Y);
   return ref_call(j, CAPL_OP_avg_pool2d, attr, 1, &in, &out);
 }
@@ -204,7 +207,7 @@ static capl_status run_avg_pool_grad(const job *j, capl_tensor *exact)
   (void)exact;
   view dy, dx;
   capl_attr attr[CAPL_MAX_ATTR];
-  pool_attrs(&j->record, AVG_POOL_SIZE, attr);
+  pool_attrs(&j->record, CAPL_OP_avg_pool2d_grad, attr);
   capl_tensor *in = role(&dy, j, DNN_DY), *out = role(&dx, j, DNN_DX);
   return ref_call(j, CAPL_OP_avg_pool2d_grad, attr, 1, &in, &out);
 }

@@ -14,12 +14,15 @@ local WINDOWS = {
   {kernel = {2, 3}, stride = {1, 2}, padding = {1, 0}, ceil_mode = true},
   {kernel = {1, 3}, stride = 4, ceil_mode = true}, {kernel = 9, stride = 4, padding = 4, ceil_mode = true},
   {kernel = {9, 8}, stride = 5, padding = 2},
+  {kernel = 2, stride = 1, padding = 1, dilation = {2, 3}},
+  {kernel = {3, 2}, stride = 2, dilation = {3, 1}, ceil_mode = true},
+  {kernel = 8, stride = 3, padding = {5, 0}, dilation = {2, 1}},
 }
 
 local function described(w)
   local function pair(v) return type(v) == "table" and text(v) or tostring(v or 0) end
-  return ("window %s stride %s padding %s%s"):format(pair(w.kernel), pair(w.stride), pair(w.padding), w.ceil_mode
-    and " ceil" or "")
+  return ("window %s stride %s padding %s%s%s"):format(pair(w.kernel), pair(w.stride), pair(w.padding), w.ceil_mode
+    and " ceil" or "", w.dilation and " dilation " .. pair(w.dilation) or "")
 end
 
 local function copy(t, more)
@@ -38,7 +41,7 @@ for i, size in ipairs(SIZES) do
       local y, index, image = want[1], want[2], {size[3], size[4]}
       local dy = normal(y.shape, dtype, 2)
       same("max_pool2d_grad", {dy, index}, copy(window, {size = image}))
-      for _, count_pad in ipairs {true, false} do
+      for _, count_pad in ipairs(window.dilation and {} or {true, false}) do
         local attrs = copy(window, {count_include_pad = count_pad})
         same("avg_pool2d", {x}, attrs)
         same("avg_pool2d_grad", {dy}, copy(attrs, {size = image}))

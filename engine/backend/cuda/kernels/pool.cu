@@ -22,7 +22,16 @@ static __device__ __forceinline__ int window_start(const pool_axis &a, int o)
   return a.kernel ? o * a.stride - a.padding : 0;
 }
 
-/* Inputs in window o. */
+/* Inputs from the first to the last tap of a window. */
+static __device__ __forceinline__ int reach_of(const pool_axis &a) { return a.dilation * (a.kernel - 1) + 1; }
+
+/* Taps that are d inputs apart. */
+static __device__ __forceinline__ int taps_in(const pool_axis &a, int d)
+{
+  return a.dilation == 1 ? d : d / a.dilation;
+}
+
+/* Inputs in window o; with a dilation not all of them, but every dilation-th from the first. */
 static __device__ __forceinline__ range window_of(const pool_axis &a, int o)
 {
   if (!a.kernel) {
@@ -30,18 +39,24 @@ static __device__ __forceinline__ range window_of(const pool_axis &a, int o)
     return {(int)((int64_t)o * a.in / a.out), (int)(next / a.out)};
   }
   int start = window_start(a, o);
-  return {start < 0 ? 0 : start, lesser(start + a.kernel, a.in)};
+  int first = start < 0 && a.dilation > 1 ? (start % a.dilation + a.dilation) % a.dilation : start;
+  return {first < 0 ? 0 : first, lesser(start + reach_of(a), a.in)};
 }
 
-/* Windows that input i is in. */
+/* Windows that reach over input i; with a dilation some of them leave it out. */
 static __device__ __forceinline__ range covering(const pool_axis &a, int i)
 {
   if (!a.kernel) {
     int64_t next = (int64_t)(i + 1) * a.out + a.in - 1;
     return {(int)((int64_t)i * a.out / a.in), (int)(next / a.in)};
   }
-  int at = i + a.padding;
-  return {at < a.kernel ? 0 : (at - a.kernel) / a.stride + 1, lesser(at / a.stride + 1, a.out)};
+  int at = i + a.padding, reach = reach_of(a);
+  return {at < reach ? 0 : (at - reach) / a.stride + 1, lesser(at / a.stride + 1, a.out)};
+}
+
+static __device__ __forceinline__ bool leaves_out(const pool_axis &a, int o, int i)
+{
+  return a.dilation > 1 && (i - window_start(a, o)) % a.dilation != 0;
 }
 
 /* What an average divides by along one axis: padding may count, but not what ceil_mode adds beyond it. */
@@ -62,7 +77,7 @@ static __device__ __forceinline__ float divisor(const pool_shape &s, int h, int 
 static __device__ __forceinline__ int index_of(const pool_shape &s, int oh, int ow, int h, int w)
 {
   int row = s.h.kernel ? s.w.kernel : s.w.in;
-  return (h - window_start(s.h, oh)) * row + w - window_start(s.w, ow);
+  return taps_in(s.h, h - window_start(s.h, oh)) * row + taps_in(s.w, w - window_start(s.w, ow));
 }
 
 /* ---- max ------------------------------------------------------------------------------------- */
@@ -131,8 +146,8 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
   for (int64_t pixel = at.first; pixel < at.last; pixel += a.p.height) {
     range rows = window_of(a.s.h, o.h), columns = window_of(a.s.w, o.w);
     winners<V> best = nobody<V>(index_of(a.s, o.h, o.w, rows.first, columns.first));
-    for (int h = rows.first; h < rows.last; h++)
-      for (int w = columns.first; w < columns.last; w++)
+    for (int h = rows.first; h < rows.last; h += a.s.h.dilation)
+      for (int w = columns.first; w < columns.last; w += a.s.w.dilation)
         challenge(best, cu_load<T, V>(x + (row_of(a.s, o.n, h) + w) * a.p.channels), index_of(a.s, o.h, o.w, h, w));
     store_winners<T, V>(a, pixel * a.p.channels + at.channel, best);
     cu_cursor_move(o, step, a.s.h.out, a.s.w.out);
@@ -179,7 +194,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS, CU
 struct large_window {
   cu_cursor o;
   range rows, columns;
-  int area;
+  int width, area; /* taps */
 };
 
 static __device__ __forceinline__ large_window large_window_of(const pool_shape &s)
@@ -188,16 +203,17 @@ static __device__ __forceinline__ large_window large_window_of(const pool_shape 
   v.o = cu_cursor_at(blockIdx.x, s.h.out, s.w.out);
   v.rows = window_of(s.h, v.o.h);
   v.columns = window_of(s.w, v.o.w);
-  v.area = (v.rows.last - v.rows.first) * (v.columns.last - v.columns.first);
+  v.width = taps_in(s.w, v.columns.last - v.columns.first + s.w.dilation - 1);
+  v.area = taps_in(s.h, v.rows.last - v.rows.first + s.h.dilation - 1) * v.width;
   return v;
 }
 
 /* Row and column in the image of position k of the window. */
-static __device__ __forceinline__ void large_position(const large_window &v, int k, int *h, int *w)
+static __device__ __forceinline__ void large_position(const pool_shape &s, const large_window &v, int k, int *h, int *w)
 {
-  int width = v.columns.last - v.columns.first, row = k / width;
-  *h = v.rows.first + row;
-  *w = v.columns.first + k - row * width;
+  int row = k / v.width;
+  *h = v.rows.first + row * s.h.dilation;
+  *w = v.columns.first + (k - row * v.width) * s.w.dilation;
 }
 
 /* Of two winners the better one; of equals the one that came first. */
@@ -230,7 +246,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
   winners<V> best = nobody<V>(0x7fffffff);
   for (int k = at.works ? at.lane : v.area; k < v.area; k += a.p.height) {
     int h, w;
-    large_position(v, k, &h, &w);
+    large_position(a.s, v, k, &h, &w);
     int index = index_of(a.s, v.o.h, v.o.w, h, w);
     if (k == at.lane) best = nobody<V>(index);
     challenge(best, cu_load<T, V>((const T *)a.x + (row_of(a.s, v.o.n, h) + w) * a.p.channels + at.channel), index);
@@ -258,7 +274,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
   float sum[V] = {};
   for (int k = at.works ? at.lane : v.area; k < v.area; k += a.p.height) {
     int h, w;
-    large_position(v, k, &h, &w);
+    large_position(a.s, v, k, &h, &w);
     gather<T, V>(sum, (const T *)a.x + (row_of(a.s, v.o.n, h) + w) * a.p.channels + at.channel, 1.0f);
   }
   join_sums<V>(a.p, at.works ? at.lane : a.p.height, sum);
@@ -296,6 +312,7 @@ template <class T, int V> __global__ void __launch_bounds__(CU_PIXEL_THREADS,
     float sum[V] = {};
     for (int oh = rows.first; oh < rows.last; oh++)
       for (int ow = columns.first; ow < columns.last; ow++) {
+        if (leaves_out(a.s.h, oh, i.h) || leaves_out(a.s.w, ow, i.w)) continue;
         int64_t from = pooled_pixel(a.s, i.n, oh, ow) * a.p.channels + at.channel;
         int wanted = index_of(a.s, oh, ow, i.h, i.w);
         if (a.s.h.kernel)

@@ -10,7 +10,7 @@
 /* Windows along one axis; kernel == 0: adaptive, `out` windows that cover `in` evenly (ops/window.h). */
 typedef struct {
   int in, out;
-  int kernel, stride, padding;
+  int kernel, stride, padding, dilation; /* dilation 1: averages and adaptive pools */
 } pool_axis;
 
 typedef struct {
