@@ -7,11 +7,10 @@
 --           19,072,400 parameters, 395.8 M multiplications per image; 96 % of the parameters are in one layer
 -- loss      multi-label soft margin over 144 values; 0.693 at the start, 0.127 if only the priors are learned
 -- expected  96 % exact accuracy on new captchas, as reported by the authors of the network for their data.
---           --preset=fixed, 50,030 images in 10 epochs, 0 and O drawn more often: 97.3 % [97.0, 97.5] of 19,003 new
---           ones, 99.1 % where 0 and O, 1 and I count as equal, in 100 s on an NVIDIA H200 that other programs used,
---           too; 1,000 others after each epoch: 48, 73, 44, 75, 89, 90, 93, 96, 97, 97 %. With --epochs=4 --often= it
---           was 86.9 % [86.4, 87.4] in 28.5 minutes on two cores of a Zen 4 that other programs used, too; 10 epochs
---           are not measured there
+--           --preset=fixed, 50,030 images in 10 epochs, 0 and O drawn more often, of 19,003 new ones: 97.2 %
+--           [97.0, 97.4] in 86 minutes on two cores of a Zen 4, 97.3 % [97.0, 97.5] in 100 s on an NVIDIA H200; other
+--           programs used both, too. Where 0 and O, 1 and I count as equal, 99.0 and 99.1 %. 1,000 others after each
+--           epoch on the two cores: 54, 62, 73, 83, 90, 92, 94, 95, 96, 97 %. With --epochs=4 --often= it was 86.9 %
 -- time      proportional to epochs * samples, 16 times that of captcha.lua per image
 -- run       capl recipes/captcha_cnn.lua [--epochs=15]
 -- SPDX-License-Identifier: Apache-2.0
