@@ -94,12 +94,15 @@ static bool lies_below(const char *root, const char *name, char *path, size_t si
   return found;
 }
 
-/* Where an installed font is, among $CAPL_FONTS and the system's. */
+static bool is_shortage(int why) { return why == ENOMEM || why == EMFILE || why == ENFILE; }
+
+/* Where an installed font is, among $CAPL_FONTS and the system's. errno: of a search that was given up. */
 static bool is_installed(const char *name, char *path, size_t size)
 {
   const char *own = variable("CAPL_FONTS");
   bool found = own && lies_in(own, name, path, size);
-  for (int i = 0; i < N_ROOTS && !found; i++) found = lies_below(roots[i], name, path, size);
+  for (int i = 0; i < N_ROOTS && !found && !is_shortage(errno); i++)
+    found = lies_below(roots[i], name, path, size);
   return found;
 }
 
@@ -108,7 +111,7 @@ static capl_status find_installed(const char *name, char **path)
   char candidate[4096];
   errno = 0;
   if (is_installed(name, candidate, sizeof candidate)) return take_font(candidate, path);
-  if (errno == ENOMEM || errno == EMFILE || errno == ENFILE)
+  if (is_shortage(errno))
     return CAPL_FAIL(CAPL_EIO, "cannot look for the captcha font %s: %s", name, capl_errno_text(errno));
   return CAPL_FAIL(CAPL_EIO, "cannot find the captcha font %s: it is neither in the working folder nor among the "
                              "fonts installed in /usr/share/fonts", name);

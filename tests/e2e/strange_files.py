@@ -81,6 +81,9 @@ def damaged_lines():
     write("metrics.jsonl", b"\n".join([json.dumps(odd).encode(), b"[1, 2]", b"\xff\xfe", b'{"loss": 1, "step": null}', *lines]))
     write("overrides.jsonl", b'{"a":' * 10000 + b"1" + b"}" * 10000)
     read_at_once("small.lua", f"--resume={RUN}", "--steps=11")
+    write("overrides.jsonl", b'{"step": "x", "changes": {}}\n{"step": 1, "changes": 5}\n{"step": 11, "changes": {"lr": "x"}}\n')
+    seen = read_at_once("small.lua", f"--resume={RUN}", "--steps=12")
+    check("nothing changes: lr is a number from 0 on (from overrides.jsonl)" in seen, "a change that cannot be is not made", seen)
 
 
 OTHER = """--- capl: 1

@@ -57,11 +57,16 @@ static char fuzz_made[64];
 static inline void fuzz_remove(void)
 {
   char path[128];
-  static const char *const names[] = {"weights.safetensors", "graph.json", "meta.json", "AB_1.png", "a.txt", "a.json"};
+  static const char *const names[] = {"weights.safetensors", "graph.json", "meta.json", "AB_1.png", "a.txt", "a.json",
+                                      "images/AB_1.png", "images/AB_1_2.png", "parts/AB_1_2.png", "override.json", "overrides.jsonl"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     snprintf(path, sizeof path, "%s/%s", fuzz_made, names[i]);
     unlink(path);
   }
+  snprintf(path, sizeof path, "%s/parts", fuzz_made);
+  rmdir(path);
+  snprintf(path, sizeof path, "%s/images", fuzz_made);
+  rmdir(path);
   rmdir(fuzz_made);
 }
 

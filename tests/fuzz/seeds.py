@@ -213,7 +213,57 @@ def bodies():
     put("body", "base64", b"\0\nTWFu IG9m\r\nIHRo\tZQ==")
 
 
+def masks():
+    """A byte that chooses mask, target or part; 4 x 2 px, levels 0 to 2."""
+    rows = zlib.compress(b"\0\0\1\2\0\0\2\2\1\1")
+    gray = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 2, 8, 0, 0, 0, 0)) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    palette = gray.replace(chunk(b"IHDR", gray[16:29]), chunk(b"IHDR", struct.pack(">IIBBBBB", 4, 2, 8, 3, 0, 0, 0))
+                           + chunk(b"PLTE", bytes(9)))
+    for way in (0, 1, 2, 3, 4, 6, 8, 16):
+        put("mask", f"gray_{way}", bytes([way]) + gray)
+        put("mask", f"palette_{way}", bytes([way]) + palette)
+
+
+def manifests():
+    hash_of = "0" * 64
+    whole = {"format": 1, "recipe": {"file": "a.lua", "bytes": 9, "sha256": hash_of}, "files": [{"file": "b/c.lua", "bytes": 0, "sha256": hash_of}],
+             "needs": {"read": "a"}, "requires": {"language": 1, "version": "0.1"}, "written_by": "capl", "purpose": "none",
+             "data": [{"name": "d", "path": "d", "files": 1, "bytes": 2, "sha256": hash_of}], "expected": [{"exact": 0.9, "within": "10 min"}],
+             "generators": {"captcha": 1}, "result": {"recipe": {"sha256": hash_of}}}
+    least = {key: whole[key] for key in ("format", "recipe", "files", "needs", "requires", "written_by", "purpose")}
+    for name, value in {"whole": whole, "least": dict(least, files=[]), "newer": dict(least, format=2), "list": [1], "number": 1}.items():
+        put("manifest", name, json.dumps(value))
+
+
+def overrides():
+    """A byte: 0 for overrides.jsonl."""
+    changes = {"lr": 1e-3, "lr_scale": 0.5, "log_every": 2, "eval_every": "auto", "augment": {"rotate": 3, "noise": [0, 0.1]}, "save": True}
+    put("override", "all", b"\1" + json.dumps(changes).encode())
+    put("override", "stop", b'\1{"stop": true}')
+    put("override", "unknown", b'\1{"leanring_rate": 1}')
+    line = {"step": 3, "at": "2026-01-01", "changes": {"lr": 1e-4}, "sha256": "0" * 64}
+    put("override", "lines", b"\0" + (json.dumps(line) + "\n" + json.dumps(dict(line, step=4, changes={})) + "\n").encode())
+
+
+def requests():
+    head = b"Host: a\r\n"
+    image = png(0, 8, 1)
+    for name, data in {
+        "page": b"GET / HTTP/1.1\r\n" + head + b"\r\n", "health": b"GET /health HTTP/1.0\r\n\r\n",
+        "two": b"GET /metrics HTTP/1.1\r\n" + head + b"\r\nHEAD / HTTP/1.1\r\n" + head + b"Connection: close\r\n\r\n",
+        "raw": b"POST /predict HTTP/1.1\r\n" + head + b"Content-Type: image/png\r\nContent-Length: %d\r\n\r\n" % len(image) + image,
+        "json": b"POST /predict HTTP/1.1\r\n" + head + b'Content-Type: application/json\r\nContent-Length: 17\r\n\r\n{"image": "/9j/"}',
+        "chunks": b"POST / HTTP/1.1\r\n" + head + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        "large": b"POST /predict HTTP/1.1\r\n" + head + b"Content-Length: 99999999999\r\nExpect: 100-continue\r\n\r\nx",
+    }.items():
+        put("http", name, data)
+
+
 pngs()
+masks()
+manifests()
+overrides()
+requests()
 images()
 bodies()
 lists()

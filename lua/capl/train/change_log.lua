@@ -30,10 +30,21 @@ local function new(folder)
   }, Log)
 end
 
+-- Lines that this program has written, and no others that somebody put between them.
+local function sound(entries)
+  local out = {}
+  for _, entry in ipairs(entries) do
+    local changes = entry.changes == nil or type(entry.changes) == "table"
+    if type(entry.step) == "number" and changes then out[#out + 1] = entry end
+  end
+  return out
+end
+
 --- Continues after the first `done` lines of the log; the others apply again at their steps.
 function Log:continue_from(done)
   local all = lines.read(self.path)
   if all then lines.cut(self.path, math.huge) end -- half a line of a machine that went down
+  all = all and sound(all)
   self.entries, self.done = all or {}, math.min(done, all and #all or 0)
   local last = self.entries[#self.entries]
   self.hash = last and last.sha256

@@ -140,7 +140,10 @@ end
 
 -- Everything that is due after this step.
 local function settle(self)
-  for changes in function() return self.log:replay(self.fit.step) end do make(self, changes, true) end
+  for changes in function() return self.log:replay(self.fit.step) end do
+    local why = problem(self, changes)
+    if why then note(self, "nothing changes: " .. why .. " (from overrides.jsonl)") else make(self, changes, true) end
+  end
   local changes, why = self.log:poll()
   if changes then request(self, changes) end
   if why then note(self, why) end
