@@ -63,11 +63,14 @@ static int border_level(const capl_image *image, int c)
   return level;
 }
 
+enum { SEEN = 12 }; /* levels: more than noise */
+
 static void look_at_pixels(const capl_image *image, capl_file_facts *facts)
 {
   size_t n = (size_t)image->width * (size_t)image->height;
   int ground[3];
   double darker = 0, lighter = 0, differ = 0;
+  size_t seen = 0, faded = 0;
   for (int c = 0; c < 3; c++) ground[c] = border_level(image, c);
   int luma = capl_luma((uint8_t)ground[0], (uint8_t)ground[1], (uint8_t)ground[2]);
   for (size_t i = 0; i < n; i++) {
@@ -77,10 +80,13 @@ static void look_at_pixels(const capl_image *image, capl_file_facts *facts)
     if (by < 0) darker -= by;
     else lighter += by;
     differ += most;
+    seen += most >= SEEN;
+    faded += most >= SEEN && 4 * abs(by) < most;
   }
   facts->darker = (float)(darker / (double)n);
   facts->lighter = (float)(lighter / (double)n);
   facts->differ = (float)(differ / (double)n);
+  facts->faded = seen ? (float)faded / (float)seen : 0;
 }
 
 /* ---- one file -------------------------------------------------------------------------------- */

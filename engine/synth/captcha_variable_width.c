@@ -35,7 +35,8 @@ capl_status captcha_members_new(capl_captcha *gen, const char *preset, const cap
     of_one.width = captcha_width_of(gen->preset, options, length);
     capl_status status = captcha_new_within(preset, &of_one, letters_most, &gen->member[gen->n_members]);
     if (status != CAPL_OK) {
-      if (gen->length > gen->length_lo) capl_error_context("texts of %d characters are %d px wide", length, of_one.width);
+      if (gen->length > gen->length_lo)
+        capl_error_context("texts of %d characters are %d px wide", length, of_one.width);
       return status;
     }
     gen->n_members++;

@@ -258,6 +258,8 @@ typedef struct {
   /* If it was decoded: by how much pixels differ from the median of the image's border, on average, in levels: the luma
   ** of darker ones, of lighter ones, and of all in their channel that differs most. */
   float darker, lighter, differ;
+  float faded; /* of pixels of which a channel differs by 12 or more: share of those whose luma does by less than a
+               ** quarter of it */
   char *message;               /* what is wrong with it; NULL = nothing */
 } capl_file_facts;
 

@@ -127,8 +127,24 @@ def colours():
     check(status == 0, "generate", out + err)
     for name in ("crnn_ctc.lua", "finetune.lua"):
         for words, planes in {(): 3, ("--channels=1",): 1}.items():
-            status, out, err = capl("check", recipe(name), "--data=colour", *words)
+            linear = ("--contrast=linear",) if name == "crnn_ctc.lua" else ()
+            status, out, err = capl("check", recipe(name), "--data=colour", *words, *linear)
             check(status == 0 and f"Conv2d({planes} -> " in out, f"{name} {' '.join(words)} looks at {planes} channels", out + err)
+
+
+def varied():
+    """Lines of 4 to 20 letters, each of its own size and colour, pale ones among them."""
+    status, out, err = capl("generate", "--out=lines", "--n=40", "--preset=varied", "--seed=5")
+    check(status == 0, "generate", out + err)
+    status, out, err = capl("data", "stat", "lines")
+    check(len(set(re.findall(r"\d+x64", out))) > 3, "a width for each length", out + err)
+    status, out, err = capl("check", recipe("crnn_ctc.lua"), "--data=lines")
+    check(status == 0 and "BatchNorm2d(32)" in out and "Linear(256 -> 7" in out, "colours, and two time steps of a column", out + err)
+    status, out, err = capl(recipe("crnn_ctc.lua"), "--preset=varied", "--length=4..5", "--network=long", "--val_images=20", "--test_images=20",
+                            *SHORT)
+    check(status == 0 and re.search(r"^final exact=.* n=20 ", out, re.M), "crnn_ctc runs on them", out + err)
+    status, out, err = capl("verify", "runs/crnn_ctc/best.capl")
+    check(status == 0, "the model file takes the logarithm as well", out + err)
 
 
 def refusals():
@@ -140,7 +156,8 @@ def refusals():
         ("--data=same",): "same/_99.png: its label is empty",
         ("--preset=leptur",): 'no captcha preset "leptur"; there are: lepture',
         ("--data=set", "--length=3..4"): "characters",
-        ("--data=set", "--network=lstn"): "network is auto, lstm or wide, not lstn",
+        ("--data=set", "--network=lstn"): "network is auto, lstm, long or wide, not lstn",
+        ("--data=set", "--contrast=logs"): "contrast is auto, log or linear, not logs",
         ("--data=set", "--augment=captch"): "unknown preset 'captch'; did you mean 'captcha'",
     }.items():
         status, out, err = capl(recipe("crnn_ctc.lua"), *words)
@@ -156,6 +173,7 @@ def main():
     one_width()
     draws()
     colours()
+    varied()
     refusals()
 
 

@@ -121,6 +121,10 @@ describe("data.explore", function()
     local found = explore(folder_of("hues", texts(10), {colour = true}))
     assert(found.gray_keeps < 0.5, found.gray_keeps)
     assert.equal(3, found.suggested.channels)
+    for i, file in ipairs(texts(10)) do options[file] = {colour = i == 1} end -- all but one are black
+    found = explore(folder_of("rare hues", texts(10), options))
+    assert(found.gray_keeps > 0.6 and found.gray_loses > 0.05, found.gray_keeps .. " " .. found.gray_loses)
+    assert.equal(3, found.suggested.channels)
   end)
 
   it("reads the names as most of them are, whatever a stray file is called", function()

@@ -362,7 +362,7 @@ static int scan_facts(lua_State *L)
   return 5;
 }
 
-/* scan:seen(id) -> darker, lighter, differ: as capl_file_facts has them, of a scan of pixels */
+/* scan:seen(id) -> darker, lighter, differ, faded: as capl_file_facts has them, of a scan of pixels */
 static int scan_seen(lua_State *L)
 {
   const capl_file_facts *f = capl_scan_facts(data_check_box(L, 1, SCAN_TYPE), (uint32_t)bind_check_int(L, 2));
@@ -370,7 +370,8 @@ static int scan_seen(lua_State *L)
   lua_pushnumber(L, f->darker);
   lua_pushnumber(L, f->lighter);
   lua_pushnumber(L, f->differ);
-  return 3;
+  lua_pushnumber(L, f->faded);
+  return 4;
 }
 
 static void release_pairs(capl_same **pairs) { free(*pairs); }

@@ -12,6 +12,7 @@ local DECODED = 2000 -- images whose pixels are looked at, evenly spread
 local LEAST_HEIGHT, MOST_HEIGHT = 32, 64 -- px that a suggested height stays within
 local MIXED = 0.1 -- share of images of the other polarity from which on a set is mixed
 local GRAY_KEEPS = 0.6 -- of the contrast; below that, colours are worth three channels
+local GRAY_LOSES = 0.05 -- share of pixels hardly seen in gray; above that likewise: some letters are of them alone
 
 -- ---- labels ----
 
@@ -84,17 +85,18 @@ local function look_at_pixels(found, source)
   local n = math.min(count, DECODED)
   for i = 1, n do ids[i] = math.floor((i - 1) * count / n) end
   local scan = source.box:subset(ids):scan{pixels = true, threads = core.sys.workers_most()}
-  local dark, light, kept, differ = 0, 0, 0, 0
+  local dark, light, kept, differ, lost = 0, 0, 0, 0, 0
   for i = 0, n - 1 do
-    local darker, lighter, any = scan:seen(i)
+    local darker, lighter, any, faded = scan:seen(i)
     if darker > lighter then dark = dark + 1 elseif lighter > darker then light = light + 1 end
-    kept, differ = kept + darker + lighter, differ + any
+    kept, differ, lost = kept + darker + lighter, differ + any, lost + faded / n
   end
   local seen = math.max(1, dark + light)
   found.polarity = light / seen < MIXED and "dark on light" or dark / seen < MIXED and "light on dark" or "mixed"
   found.dark_share = dark / seen
   found.gray_keeps = differ > 0 and math.min(1, kept / differ) or 1
-  found.suggested.channels = found.gray_keeps < GRAY_KEEPS and 3 or 1
+  found.gray_loses = lost
+  found.suggested.channels = (found.gray_keeps < GRAY_KEEPS or lost > GRAY_LOSES) and 3 or 1
 end
 
 -- ---- telling ----
@@ -118,8 +120,8 @@ local function print_found(found)
   line("charset", ("%s (%d characters)"):format(found.charset_short, symbols.count(found.charset)))
   line("lengths", lengths_text(found))
   line("px", ("%s wide, %s high"):format(as_range(found.width), as_range(found.height)))
-  line("looks", ("%s; gray keeps %.0f %% of the contrast: channels = %d"):format(found.polarity, 100 * found.gray_keeps,
-    found.suggested.channels))
+  line("looks", ("%s; gray keeps %.0f %% of the contrast, and loses %.0f %% of the pixels: channels = %d"):format(
+    found.polarity, 100 * found.gray_keeps, 100 * found.gray_loses, found.suggested.channels))
   line("batches", ("height = %d, widths = {%s}"):format(found.suggested.height,
     table.concat(found.suggested.widths, ", ")))
   line("steps", ("a text needs up to %d time steps, such as %s"):format(found.steps, found.longest))
@@ -147,6 +149,7 @@ return function(open)
   --      length_min, length_max, characters = {[c] = times}, steps = time steps that the worst text needs (its
   --      characters and one for each pair of equal neighbours), longest = its file, width and height = {median, min,
   --      max} px, one_size, polarity = "dark on light" | "light on dark" | "mixed", gray_keeps = share of the contrast,
+  --      gray_loses = share of the pixels that differ from the background but hardly do in gray,
   --      suggested = {height, widths, channels}, unreadable and bad = {{name, message}, …}, warnings = {{what, message,
   --      hint}, …}}
   -- errs what data.open raises; value: too few images, a text that needs too many time steps
