@@ -25,13 +25,19 @@ static uint32_t wanted_dtypes(capl_op_id op)
   return REAL;
 }
 
+/* Made by the passes over opened model files only, and only for devices that have it; elsewhere it runs expanded. */
+static bool may_lack_a_kernel(capl_op_id op)
+{
+  return op == CAPL_OP_conv2d_act && capl_op_get(op)->expand;
+}
+
 /* What is wrong with the row of one op; NULL = nothing. */
 static const char *trouble(const capl_device *cuda, capl_op_id id)
 {
   const capl_op *op = capl_op_get(id);
   const capl_kernel *row = cuda->kernels[id];
   if (op->view) return row ? "is a view and has a kernel" : NULL;
-  if (!row) return "has no kernel";
+  if (!row) return may_lack_a_kernel(id) ? NULL : "has no kernel";
   uint32_t wanted = wanted_dtypes(id);
   return row->dtypes && (row->dtypes & wanted) != wanted ? "lacks a dtype" : NULL;
 }

@@ -55,6 +55,8 @@ def real_steps(name):
     if name != "captcha_single.lua":  # which is about fp32
         check(settings["precision"]["origin"] == "auto" and settings["precision"]["why"], "auto says why", str(settings))
     check(os.path.exists(folder + "/best.capl/weights.safetensors"), "it saves its model", str(os.listdir(folder)))
+    status, out, err = capl("verify", folder + "/best.capl")  # the opened model, folded and fused, against the one that was trained
+    check(status == 0 and ": ok" in out, "its model gives the outputs it was saved with", out + err)
 
 
 def same_again():
