@@ -1,6 +1,6 @@
 /* conv_bench.c -- milliseconds and GFLOP/s of convolutions as captcha recognizers have them, and of their gradients.
 **
-** Prints a table and never fails on speed. Arguments: batch (64), repetitions (12). The time is the least
+** Prints a table and never fails on speed. Arguments: batch (64), repetitions (12), bf16 (f32). The time is the least
 ** processor time of all repetitions and threads together, which a busy machine distorts less than wall time: run it
 ** with OMP_NUM_THREADS=1. GFLOP/s count the products of direct convolution, whatever algorithm runs.
 ** SPDX-License-Identifier: Apache-2.0
@@ -8,6 +8,7 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "capl/capl.h"
@@ -21,10 +22,13 @@ static const shape shapes[] = {
   {32, 64, 15, 40, {3, 3}, {2, 2}, {1, 1}},  {64, 64, 8, 20, {3, 3}, {1, 1}, {1, 1}},
   {64, 128, 8, 20, {3, 3}, {2, 1}, {1, 1}},  {128, 128, 4, 20, {4, 1}, {1, 1}, {0, 0}},
   {128, 32, 4, 20, {1, 1}, {1, 1}, {0, 0}},  {48, 48, 15, 40, {3, 3}, {1, 1}, {1, 1}},
-  {96, 96, 8, 20, {3, 3}, {1, 1}, {1, 1}},   {128, 128, 15, 40, {3, 3}, {1, 1}, {1, 1}},
+  {96, 96, 8, 20, {3, 3}, {1, 1}, {1, 1}},   {32, 64, 30, 80, {3, 3}, {1, 1}, {1, 1}},
+  {64, 64, 30, 80, {3, 3}, {1, 1}, {1, 1}},  {64, 128, 15, 40, {3, 3}, {1, 1}, {1, 1}},
+  {128, 128, 15, 40, {3, 3}, {1, 1}, {1, 1}}, {128, 128, 7, 20, {3, 3}, {1, 1}, {1, 1}},
 };
 
 static capl_device *device;
+static bool low;
 
 static void must(capl_status status)
 {
@@ -42,10 +46,13 @@ static double now_ms(void)
 
 static capl_tensor *image(int64_t n, int64_t c, int64_t h, int64_t w)
 {
-  capl_tensor *t;
+  capl_tensor *t, *rounded;
   must(capl_tensor_new(device, CAPL_F32, 4, (int64_t[]){n, c, h, w}, CAPL_AUTO, &t));
   must(capl_tensor_fill_normal(t, 0, 1, 1, 0, 0, 0));
-  return t;
+  if (!low) return t;
+  must(capl_run(CAPL_OP_cast, &t, 1, "dtype=bf16", &rounded));
+  capl_tensor_unref(t);
+  return rounded;
 }
 
 /* Least time of one op on two inputs. */
@@ -88,6 +95,7 @@ int main(int argc, char **argv)
 {
   int64_t batch = argc > 1 ? atoi(argv[1]) : 64;
   int repetitions = argc > 2 ? atoi(argv[2]) : 12;
+  low = argc > 3 && !strcmp(argv[3], "bf16");
   must(capl_device_open("cpu", &device));
   printf("%s\nbatch %d; ms and GFLOP/s: forward, gradient of x, gradient of the weights\n", device->backend->describe(),
          (int)batch);

@@ -14,6 +14,7 @@
 
 static const char *const bf16_words[] = {"slow", "native", NULL};
 static const char *const isa_words[] = {"portable", "avx2", "avx512", NULL}; /* ORDER capl_isa */
+static const char *const winograd_words[] = {"never", "always", NULL};
 static const char *const none[] = {"none", NULL};
 
 /* Values are words, which count from 0, or whole numbers up to most, or bytes. */
@@ -24,6 +25,7 @@ static const struct {
 } keys[] = {
   [CAPL_ASSUME_BF16] = {.key = "bf16", .values = "native or slow", .words = bf16_words},
   [CAPL_ASSUME_ISA] = {.key = "isa", .values = "avx512, avx2 or portable", .words = isa_words},
+  [CAPL_ASSUME_WINOGRAD] = {.key = "winograd", .values = "always or never", .words = winograd_words},
   [CAPL_ASSUME_CORES] = {.key = "cores", .values = "a whole number from 1 to 1024", .least = 1, .most = 1024},
   [CAPL_ASSUME_MEMORY] = {.key = "memory", .values = "a number of MB, GB or TB, as 2GB"},
   [CAPL_ASSUME_LANDLOCK] = {.key = "landlock", .values = "a whole number from 0 to 7", .least = 0, .most = 7},

@@ -16,6 +16,7 @@
 typedef enum {
   CAPL_ASSUME_BF16,     /* 1: products of bf16 are faster than those of f32; 0: they are not */
   CAPL_ASSUME_ISA,      /* a capl_isa */
+  CAPL_ASSUME_WINOGRAD, /* 1: bf16 convolutions are by Winograd's algorithm where they can be; 0: none is */
   CAPL_ASSUME_CORES,    /* processors that this process may use */
   CAPL_ASSUME_MEMORY,   /* bytes, all of them free */
   CAPL_ASSUME_LANDLOCK, /* the version of Landlock, 0: none */

@@ -223,7 +223,7 @@ CAPL_API const char *capl_precision_offers(const capl_device *device, char *text
 ** (convolution, linear, matmul) that a backend really ran in that type. */
 #define CAPL_COUNTER_MAP(X)                                                                                       \
   X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels) X(tf32_kernels) X(fp16_kernels)   \
-  X(bf16_kernels) X(captured_steps) X(weight_casts)
+  X(bf16_kernels) X(winograd_bf16_kernels) X(captured_steps) X(weight_casts)
 typedef enum {
 #define X(name) CAPL_COUNT_##name,
   CAPL_COUNTER_MAP(X)

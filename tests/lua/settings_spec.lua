@@ -110,8 +110,8 @@ describe("metrics", function()
   end)
 
   it("count features", function()
-    for _, key in ipairs{"bf16_kernels", "fp16_kernels", "tf32_kernels", "fp32_kernels", "fused_ops", "expanded_ops",
-      "ref_fallbacks", "layout_copies"} do
+    for _, key in ipairs{"bf16_kernels", "winograd_bf16_kernels", "fp16_kernels", "tf32_kernels", "fp32_kernels", "fused_ops",
+      "expanded_ops", "ref_fallbacks", "layout_copies"} do
       assert.is_number(capl.counters()[key], key)
     end
   end)

@@ -42,6 +42,8 @@ static void each_key_has_its_values(void **state)
   assert_assumed("bf16=native", CAPL_ASSUME_BF16, 1);
   assert_assumed("bf16=slow", CAPL_ASSUME_BF16, 0);
   assert_assumed("isa=portable", CAPL_ASSUME_ISA, CAPL_ISA_PORTABLE);
+  assert_assumed("winograd=always", CAPL_ASSUME_WINOGRAD, 1);
+  assert_assumed("winograd=never", CAPL_ASSUME_WINOGRAD, 0);
   assert_assumed("cores=1", CAPL_ASSUME_CORES, 1);
   assert_assumed("cores=1024", CAPL_ASSUME_CORES, 1024);
   assert_assumed("memory=2GB", CAPL_ASSUME_MEMORY, 2000000000);
@@ -81,7 +83,7 @@ static void an_unset_or_empty_variable_assumes_nothing(void **state)
 static void an_unknown_key_gets_the_nearest_one_and_the_list(void **state)
 {
   (void)state;
-  const char *rest = "its keys are bf16, isa, cores, memory, landlock, seccomp, gpu";
+  const char *rest = "its keys are bf16, isa, winograd, cores, memory, landlock, seccomp, gpu";
   char expected[160];
   snprintf(expected, sizeof expected, "CAPL_ASSUME has no key 'core'; %s", rest);
   assert_refused("bf16=slow,core=2", expected, "did you mean cores=…?");
@@ -89,7 +91,7 @@ static void an_unknown_key_gets_the_nearest_one_and_the_list(void **state)
   assert_refused("BF16=native", expected, "did you mean bf16=…?");
   snprintf(expected, sizeof expected, "CAPL_ASSUME has no key 'processor_speed'; %s", rest);
   assert_refused("processor_speed=3", expected, "");
-  assert_refused("=3", "CAPL_ASSUME has no key ''; its keys are bf16, isa, cores, memory, landlock, seccomp, gpu", "");
+  assert_refused("=3", "CAPL_ASSUME has no key ''; its keys are bf16, isa, winograd, cores, memory, landlock, seccomp, gpu", "");
 }
 
 static void a_bad_value_gets_what_there_is(void **state)
@@ -114,6 +116,7 @@ static void a_bad_value_gets_what_there_is(void **state)
              memory[i]);
     assert_refused(text, expected, "");
   }
+  assert_refused("winograd=off", "CAPL_ASSUME: winograd is 'off'; it is always or never", "");
   assert_refused("landlock=8", "CAPL_ASSUME: landlock is '8'; it is a whole number from 0 to 7", "");
   assert_refused("seccomp=0", "CAPL_ASSUME: seccomp is '0'; it is none", "");
   assert_refused("gpu=nune", "CAPL_ASSUME: gpu is 'nune'; it is none", "did you mean none?");

@@ -119,7 +119,7 @@ static float *room_y(const winoline *w, int thread)
 
 /* `size` pixels of a row from column `left` on: the first, where all lie inside; else NULL, and each. */
 static const float *pixels(const winoline *w, const float *row, cpu_image image, int64_t left, int64_t size,
-                           const float **each)
+                           const void **each)
 {
   if (left >= 0 && left + size <= image.W) return row + left * image.C;
   for (int64_t j = left; j < left + size; j++) *each++ = j >= 0 && j < image.W ? row + j * image.C : w->zeros;
@@ -131,7 +131,7 @@ static void transform_row(const winoline *w, int64_t n, int64_t count, int64_t h
 {
   int64_t C = w->x.C;
   vec_winograd v = {C, 0, C, x_frequency(w), false};
-  const float *each[REACH];
+  const void *each[REACH];
   for (int64_t i = 0; i < count; i++) {
     const float *row = w->x_data + ((n + i) * w->x.H + h) * w->x.W * C;
     for (int64_t j = 0; j < w->tiles; j++, to += C)
@@ -155,7 +155,7 @@ static void transform_dy(const winoline *w, int64_t n, int64_t count, int thread
 {
   int64_t O = w->y.C;
   vec_winograd v = {O, 0, O, y_frequency(w), false};
-  const float *each[SIDE];
+  const void *each[SIDE];
   float *to = room_y(w, thread);
   for (int64_t h = 0; h < w->y.H; h++)
     for (int64_t i = 0; i < count; i++) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/cpu/conv_winograd_table.h"
 #include "backend/cpu/dnnl.h"
 #include "base/assume.h"
 #include "base/isa.h"
@@ -84,7 +85,8 @@ static capl_status cpu_open(int index)
 static const char *bf16_text(void)
 {
   if (!dn_has_bf16()) return "through f32";
-  return dn_bf16_is_fast() ? "yes" : "yes, large convolutions in f32, which is faster here";
+  if (!dn_bf16_is_fast()) return "yes, large convolutions in f32, which is faster here";
+  return conv_winograd_bf16_is_on() ? "yes, large 3x3 convolutions by Winograd" : "yes";
 }
 
 static const char *cpu_describe(void)

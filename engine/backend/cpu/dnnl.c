@@ -665,7 +665,7 @@ capl_status dn_run(const dn_plan *plan, capl_device *device, void *const data[DN
 
 /* ---- opening ---- */
 
-static bool has_bf16, bf16_is_fast;
+static bool has_bf16, has_amx, bf16_is_fast;
 
 /* dnnl_get_effective_cpu_isa does not report emulated bf16; any AVX-512 runs it. */
 static void ask_bf16(void)
@@ -684,7 +684,8 @@ static void ask_bf16_speed(void)
 #if defined(__x86_64__)
   enum { AMX_BITS = dnnl_cpu_isa_avx512_core_amx & ~dnnl_cpu_isa_avx512_core_bf16 };
   __builtin_cpu_init();
-  bf16_is_fast = has_bf16 && (__builtin_cpu_is("amd") || (dnnl_get_effective_cpu_isa() & AMX_BITS) == AMX_BITS);
+  has_amx = (dnnl_get_effective_cpu_isa() & AMX_BITS) == AMX_BITS;
+  bf16_is_fast = has_bf16 && (__builtin_cpu_is("amd") || has_amx);
 #else
   bf16_is_fast = has_bf16;
 #endif
@@ -723,4 +724,9 @@ bool dn_has_bf16(void)
 bool dn_bf16_is_fast(void)
 {
   return bf16_is_fast;
+}
+
+bool dn_has_amx(void)
+{
+  return has_amx;
 }

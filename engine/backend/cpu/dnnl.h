@@ -86,6 +86,8 @@ bool dn_has_bf16(void);
 ** alone does not (measured on a Xeon model 207: 90 GF/s per core in bf16, 160 in f32). CAPL_ASSUME may say
 ** otherwise. */
 bool dn_bf16_is_fast(void);
+/* Whether oneDNN may multiply bf16 by matrix units. */
+bool dn_has_amx(void);
 
 /* Of all plans so far; kept: plans in memory now. */
 typedef struct {

@@ -129,8 +129,7 @@ void VEC(pair_bf16)(int64_t n, const float *x, const float *other, uint32_t *y)
 {
   int64_t i = 0;
   for (; i + VN <= n; i += VN) {
-    vu low = __builtin_convertvector(v_to_bf16(v_load_f32(x + i)), vu),
-       high = __builtin_convertvector(v_to_bf16(v_load_f32(other + i)), vu), pairs = low | high << 16;
+    vu pairs = v_pair(v_load_f32(x + i), v_load_f32(other + i));
     memcpy(y + i, &pairs, sizeof pairs);
   }
   for (; i < n; i++) y[i] = capl_bf16_from_float(x[i]) | (uint32_t)capl_bf16_from_float(other[i]) << 16;

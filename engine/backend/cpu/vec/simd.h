@@ -68,6 +68,19 @@ INLINE vh v_to_bf16(vf f)
 #endif
 }
 
+/* Both rounded to bf16, side by side: low in the lower half of each lane. */
+INLINE vu v_pair(vf low, vf high)
+{
+#if defined(__AVX512BF16__)
+  static const uint16_t order[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                     8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  __m512i halves = (__m512i)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
+  return (vu)_mm512_permutexvar_epi16(_mm512_loadu_si512(order), halves);
+#else
+  return __builtin_convertvector(v_to_bf16(low), vu) | __builtin_convertvector(v_to_bf16(high), vu) << 16;
+#endif
+}
+
 /* Element i of an array of real. */
 INLINE vf v_load(capl_dtype real, const void *p, int64_t i)
 {

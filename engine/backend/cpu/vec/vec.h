@@ -67,7 +67,7 @@ typedef struct {
   bool add;
 } vec_product;
 
-/* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel floats apart,
+/* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel elements apart,
 ** rows row apart. v: 36 values per channel, frequency apart. channels: a multiple of lanes. */
 typedef struct {
   int64_t channels, row, pixel, frequency;
@@ -257,16 +257,28 @@ typedef struct {
   X(void, pair_bf16, (int64_t n, const float *x, const float *other, uint32_t *y))                             \
   /* 6x6 pixels of x -> v; 4x4 pixels of dy -> v; v -> the first rows x columns of 4x4 pixels of y.           \
   ** Where x or dy is NULL, each lists its pixels in reading order. */                                          \
-  X(void, winograd_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
-  X(void, winograd_dy, (const vec_winograd *p, const float *dy, const float *const *each, float *v))           \
+  X(void, winograd_x, (const vec_winograd *p, const float *x, const void *const *each, float *v))              \
+  X(void, winograd_dy, (const vec_winograd *p, const float *dy, const void *const *each, float *v))            \
   X(void, winograd_y, (const vec_winograd *p, const float *v, const float *bias, int rows, int columns,        \
                        float *y))                                                                              \
   /* 3x3 weights -> v; sums of v, given in parts -> 3x3 weights */                                             \
   X(void, winograd_w, (const vec_winograd *p, const float *w, float *v))                                       \
   X(void, winograd_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \
+  /* the same in tiles of 2x2, F(2x2,3x3) of bf16 images: 4x4 pixels of x, 2x2 of dy, 16 values of v per channel. \
+  ** _pair: v are pairs of a tile's and another tile's values; total += the sums of both tiles of dy. w and other:   \
+  ** the taps of two inputs, which become pairs. */                                                                \
+  X(void, winograd_bf16_x, (const vec_winograd *p, const void *const *each, uint16_t *v))                      \
+  X(void, winograd_bf16_x_pair, (const vec_winograd *p, const void *const *each, const void *const *other,     \
+                                 uint32_t *v))                                                                 \
+  X(void, winograd_bf16_dy_pair, (const vec_winograd *p, const void *const *each, const void *const *other,    \
+                                  uint32_t *v, float *total))                                                  \
+  X(void, winograd_bf16_y, (const vec_winograd *p, const float *v, const float *bias, int rows, int columns,   \
+                            uint16_t *y))                                                                      \
+  X(void, winograd_bf16_w, (const vec_winograd *p, const float *w, const float *other, uint32_t *v))           \
+  X(void, winograd_bf16_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))              \
   /* the same along lines, F(4,3): 6 pixels, 4 pixels, 3 weights, and 6 values of v per channel */              \
-  X(void, winoline_x, (const vec_winograd *p, const float *x, const float *const *each, float *v))             \
-  X(void, winoline_dy, (const vec_winograd *p, const float *dy, const float *const *each, float *v))           \
+  X(void, winoline_x, (const vec_winograd *p, const float *x, const void *const *each, float *v))              \
+  X(void, winoline_dy, (const vec_winograd *p, const float *dy, const void *const *each, float *v))            \
   X(void, winoline_y, (const vec_winograd *p, const float *v, const float *bias, int columns, float *y))       \
   X(void, winoline_w, (const vec_winograd *p, const float *w, float *v))                                       \
   X(void, winoline_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \

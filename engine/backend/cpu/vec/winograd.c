@@ -78,12 +78,12 @@ INLINE void store_all(const vec_winograd *p, const vf *from, float *v)
 }
 
 /* Pixel i, j of a tile; each lists the pixels one by one where x is NULL. */
-INLINE vf pixel(const vec_winograd *p, const float *x, const float *const *each, int size, int i, int j, int64_t c)
+INLINE vf pixel(const vec_winograd *p, const float *x, const void *const *each, int size, int i, int j, int64_t c)
 {
-  return v_load_f32((x ? x + i * p->row + j * p->pixel : each[i * size + j]) + c);
+  return v_load_f32((x ? x + i * p->row + j * p->pixel : (const float *)each[i * size + j]) + c);
 }
 
-INLINE void transform_x(const vec_winograd *p, const float *x, const float *const *each, float *v)
+INLINE void transform_x(const vec_winograd *p, const float *x, const void *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf t[36];
@@ -99,13 +99,13 @@ INLINE void transform_x(const vec_winograd *p, const float *x, const float *cons
   }
 }
 
-void VEC(winograd_x)(const vec_winograd *p, const float *x, const float *const *each, float *v)
+void VEC(winograd_x)(const vec_winograd *p, const float *x, const void *const *each, float *v)
 {
   if (x) transform_x(p, x, NULL, v);
   else transform_x(p, NULL, each, v);
 }
 
-INLINE void transform_dy(const vec_winograd *p, const float *dy, const float *const *each, float *v)
+INLINE void transform_dy(const vec_winograd *p, const float *dy, const void *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf in[4], t[24], out[36];
@@ -121,7 +121,7 @@ INLINE void transform_dy(const vec_winograd *p, const float *dy, const float *co
   }
 }
 
-void VEC(winograd_dy)(const vec_winograd *p, const float *dy, const float *const *each, float *v)
+void VEC(winograd_dy)(const vec_winograd *p, const float *dy, const void *const *each, float *v)
 {
   if (dy) transform_dy(p, dy, NULL, v);
   else transform_dy(p, NULL, each, v);
@@ -195,7 +195,7 @@ void VEC(winograd_dw)(const vec_winograd *p, int parts, const float *const *v, f
 
 /* ---- along lines: one side only ---- */
 
-void VEC(winoline_x)(const vec_winograd *p, const float *x, const float *const *each, float *v)
+void VEC(winoline_x)(const vec_winograd *p, const float *x, const void *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf t[6];
@@ -205,7 +205,7 @@ void VEC(winoline_x)(const vec_winograd *p, const float *x, const float *const *
   }
 }
 
-void VEC(winoline_dy)(const vec_winograd *p, const float *dy, const float *const *each, float *v)
+void VEC(winoline_dy)(const vec_winograd *p, const float *dy, const void *const *each, float *v)
 {
   for (int64_t c = 0; c < p->channels; c += VN) {
     vf in[4], out[6];
