@@ -44,18 +44,27 @@ typedef struct {
 
 enum { PIXELS_AT_ONCE = 256 }; /* in one f32 sum: the error stays that of some hundred additions */
 
+/* Channels from `whole` on, which do not fill a vector, of n pixels. */
+static void sum_rest(const float *dy, int64_t n, int64_t O, int64_t whole, float *part)
+{
+  for (int64_t o = whole; o < O; o++) part[o] = 0;
+  for (int64_t i = 0; whole < O && i < n; i++)
+    for (int64_t o = whole; o < O; o++) part[o] += dy[i * O + o];
+}
+
 /* Pixels [begin, end): products with a row of ones. */
 static void bias_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   const bias_job *job = arg;
   const float one = 1;
-  int64_t O = job->O;
-  vec_product p = {.rows = 1, .columns = O, .segments = 1, .a_row = 1, .a_step = 0, .b_row = O,
+  int64_t O = job->O, whole = O / cpu_now->lanes * cpu_now->lanes;
+  vec_product p = {.rows = 1, .columns = whole, .segments = 1, .a_row = 1, .a_step = 0, .b_row = O,
                    .b_panel = 2 * cpu_now->lanes, .y_row = O};
   float *sums = job->sums + thread * O, *part = job->part + thread * O;
   for (int64_t first = begin; first < end; first += PIXELS_AT_ONCE) {
     p.length = conv_least(PIXELS_AT_ONCE, end - first);
     cpu_now->product(&p, &one, job->dy + first * O, NULL, part);
+    sum_rest(job->dy + first * O, p.length, O, whole, part);
     for (int64_t o = 0; o < O; o++) sums[o] += part[o];
   }
 }

@@ -36,6 +36,7 @@ typedef struct {
   cpu_image x, y; /* x: what is read by reach x reach pixels, y: what is covered by side x side tiles */
   capl_dtype real; /* of the images; with CAPL_BF16 `factors` are pairs of bf16 */
   int64_t side, reach, frequencies;
+  int64_t columns; /* y.C in whole vectors: transforms of y have so many channels */
   int64_t pad_h, pad_w, tiles_h, tiles_w, block, panel;
   const void *x_data;
   void *y_data;       /* convolution: the result. Weight gradient: dy, read only */
@@ -74,7 +75,8 @@ static void set_tiles(wino *w, int64_t block, int64_t block_bf16)
   w->tiles_w = (w->y.W + w->side - 1) / w->side;
   w->block = is_low(w) ? block_bf16 : block;
   w->panel = 2 * cpu_now->lanes;
-  w->room_size = w->frequencies * (frequency_gap(w->block, w->x.C) + frequency_gap(w->block, w->y.C)); /* > 2 w->y.C */
+  w->columns = conv_round_up(w->y.C, cpu_now->lanes);
+  w->room_size = w->frequencies * (frequency_gap(w->block, w->x.C) + frequency_gap(w->block, w->columns)); /* > 2 w->y.C */
 }
 
 static int64_t tile_count(const wino *w)
@@ -172,7 +174,7 @@ static void product(const wino *w, const vec_product *p, const float *a, const f
 
 static void multiply(const wino *w, int64_t count, int thread)
 {
-  int64_t length = factors(w, w->x.C), O = w->y.C;
+  int64_t length = factors(w, w->x.C), O = w->columns;
   vec_product p = {.rows = count, .columns = O, .segments = 1, .length = length, .a_row = length, .a_step = 1,
                    .b_row = w->panel, .b_panel = length * w->panel, .y_row = O};
   for (int f = 0; f < w->frequencies; f++)
@@ -183,11 +185,11 @@ static void multiply(const wino *w, int64_t count, int thread)
 static void transform_y(const wino *w, int64_t first, int64_t count, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {.channels = O, .row = w->y.W * O, .pixel = O, .frequency = frequency_gap(w->block, O),
+  vec_winograd v = {.channels = O, .row = w->y.W * O, .pixel = O, .frequency = frequency_gap(w->block, w->columns),
                     .relu = w->relu};
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
-    const float *from = room_y(w, thread) + t * O;
+    const float *from = room_y(w, thread) + t * w->columns;
     void *to = cpu_at(w->y_data, w->real, ((at.n * w->y.H + at.h) * w->y.W + at.w) * O);
     int rows = (int)conv_least(w->side, w->y.H - at.h), columns = (int)conv_least(w->side, w->y.W - at.w);
     if (is_low(w)) cpu_now->winograd_bf16_y(&v, from, w->bias, rows, columns, to);
@@ -237,6 +239,7 @@ static void transform_weights(const wino *w, vec_winograd v, const float *data, 
 {
   int64_t length = factors(w, w->x.C), outputs = w->y.C;
   v.frequency = length * conv_round_up(outputs, w->panel);
+  if (outputs < w->columns) memset(w->weights, 0, (size_t)(w->frequencies * v.frequency) * sizeof *w->weights);
   weight_job job = {v, data, input, length, outputs, w->panel, is_low(w), w->weights};
   cpu_parallel(length, CPU_GRAIN / (w->frequencies * outputs) + 1, weight_part, &job);
 }
@@ -320,12 +323,12 @@ capl_status conv_winograd_grad_x(const capl_call *call)
 static void transform_dy(const wino *w, int64_t first, int64_t count, int thread)
 {
   int64_t O = w->y.C;
-  vec_winograd v = {O, w->y.W * O, O, frequency_gap(w->block, O), false};
+  vec_winograd v = {O, w->y.W * O, O, frequency_gap(w->block, w->columns), false};
   const void *each[SIDE * SIDE];
   for (int64_t t = 0; t < count; t++) {
     tile_at at = locate(w, first + t);
     const float *dy = pixels(w, w->y_data, w->y, at.n, at.h, at.w, w->side, each);
-    cpu_now->winograd_dy(&v, dy, each, room_y(w, thread) + t * O);
+    cpu_now->winograd_dy(&v, dy, each, room_y(w, thread) + t * w->columns);
   }
 }
 
@@ -350,7 +353,7 @@ static void transform_pairs(const wino *w, int64_t first, int64_t count, int thr
 
 static void add_products(const wino *w, int64_t count, int thread)
 {
-  int64_t C = w->x.C, O = w->y.C, block = factors(w, w->block), length = is_low(w) ? (count + 1) / 2 : count;
+  int64_t C = w->x.C, O = w->columns, block = factors(w, w->block), length = is_low(w) ? (count + 1) / 2 : count;
   float *sums = w->sums + thread * w->sums_size;
   vec_product p = {.rows = C, .columns = O, .segments = 1, .length = length, .a_row = 1, .a_step = C, .b_row = O,
                    .b_panel = w->panel, .y_row = O, .add = true};
@@ -382,10 +385,10 @@ static void collect_part(void *arg, int64_t begin, int64_t end, int thread)
   const collect_job *job = arg;
   const wino *w = job->w;
   int64_t C = w->x.C, O = w->y.C;
-  vec_winograd v = {O, KERNEL * C * O, C * O, frequency_gap(C, O), false};
+  vec_winograd v = {O, KERNEL * C * O, C * O, frequency_gap(C, w->columns), false};
   const float *parts[CPU_MAX_THREADS];
   for (int64_t c = begin; c < end; c++) {
-    for (int t = 0; t < cpu_threads(); t++) parts[t] = w->sums + t * w->sums_size + c * O;
+    for (int t = 0; t < cpu_threads(); t++) parts[t] = w->sums + t * w->sums_size + c * w->columns;
     if (is_low(w)) cpu_now->winograd_bf16_dw(&v, cpu_threads(), parts, job->dw + c * O);
     else cpu_now->winograd_dw(&v, cpu_threads(), parts, job->dw + c * O);
   }
@@ -416,7 +419,7 @@ capl_status conv_winograd_grad_w(const capl_call *call)
 {
   wino w = winograd_of(call, call->in[0], call->in[1]);
   set_tiles(&w, TILES_GRAD, TILES_GRAD_BF16);
-  w.sums_size = w.frequencies * frequency_gap(w.x.C, w.y.C);
+  w.sums_size = w.frequencies * frequency_gap(w.x.C, w.columns);
   int64_t taps = TAPS * w.x.C * w.y.C, threads = cpu_threads(), zeros = w.x.C > w.y.C ? w.x.C : w.y.C;
   int64_t cleared = zeros + threads * (w.sums_size + 2 * w.y.C);
   void *scratch;
@@ -425,7 +428,7 @@ capl_status conv_winograd_grad_w(const capl_call *call)
   w.totals = w.sums + threads * w.sums_size;
   w.zeros = w.totals + threads * 2 * w.y.C;
   w.room = w.sums + cleared;
-  memset(w.sums, 0, (size_t)cleared * sizeof(float));
+  memset(w.sums, 0, (size_t)(cleared + (w.y.C < w.columns ? threads * w.room_size : 0)) * sizeof(float));
   cpu_parallel(tile_count(&w), 1, grad_part, &w);
   collect(&w, scratch, capl_tensor_data(call->out[0]));
   collect_bias(&w, capl_tensor_data(call->out[1]));
@@ -439,18 +442,27 @@ capl_status conv_winograd_grad_w(const capl_call *call)
 ** each thread sums for itself is limited to 17 MB. */
 enum { WEIGHTS_MAX = 256 * 128, WEIGHTS_MAX_BF16 = 512 * 512, LEAST_SIDE = 3 };
 
+/* Whether vectors of channels are whole, or the last one of a panel may overlap the one before it and little is in
+** vain. */
+static bool fills_vectors(int64_t channels)
+{
+  int64_t lanes = cpu_now->lanes, last = channels % (2 * lanes);
+  return channels % lanes == 0 || (last > lanes && 4 * channels >= 3 * conv_round_up(channels, lanes));
+}
+
 static bool f32_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   const int64_t *padding = call->attr[CONV_PADDING].v;
   for (int i = 0; i < 2; i++)
-    if (x[2 + i] + 2 * padding[i] < LEAST_SIDE + KERNEL - 1) return false;
+    if (x[2 + i] + 2 * padding[i] < LEAST_SIDE + KERNEL - 1 || !fills_vectors(weight[i])) return false;
   return weight[0] * weight[1] <= WEIGHTS_MAX;
 }
 
 static bool bf16_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   bool low = call->in[0]->dtype == CAPL_BF16 && call->in[1]->dtype == CAPL_BF16;
-  return low && weight[0] * weight[1] <= WEIGHTS_MAX_BF16 &&
+  bool whole = weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0;
+  return low && whole && weight[0] * weight[1] <= WEIGHTS_MAX_BF16 &&
          conv_winograd_bf16_pays(call->id, x, call->attr[CONV_PADDING].v, weight);
 }
 
@@ -460,7 +472,7 @@ bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *
   const int64_t *padding = attr[CONV_PADDING].v;
   for (int i = 0; i < 2; i++)
     if (attr[CONV_STRIDE].v[i] != 1 || attr[CONV_DILATION].v[i] != 1 || weight[2 + i] != KERNEL ||
-        padding[i] >= KERNEL || weight[i] % cpu_now->lanes != 0)
+        padding[i] >= KERNEL)
       return false;
   if (attr[CONV_GROUPS].i != 1) return false;
   return conv_all_f32(call) ? f32_fits(call, x, weight) : bf16_fits(call, x, weight);

@@ -71,6 +71,13 @@ INLINE void side_dw(const vf *v, int step, vf *w, int to)
   w[2 * to] = s1 + 4.0f * s2 + v[5 * step];
 }
 
+/* Where the vector from channel `first` on begins: the last one overlaps the one before it where channels do not fill
+** it, and computes the same for those it has again. */
+INLINE int64_t start(const vec_winograd *p, int64_t first)
+{
+  return first + VN <= p->channels ? first : p->channels - VN;
+}
+
 INLINE void store_all(const vec_winograd *p, const vf *from, float *v)
 {
 #pragma GCC unroll 36
@@ -85,7 +92,8 @@ INLINE vf pixel(const vec_winograd *p, const float *x, const void *const *each, 
 
 INLINE void transform_x(const vec_winograd *p, const float *x, const void *const *each, float *v)
 {
-  for (int64_t c = 0; c < p->channels; c += VN) {
+  for (int64_t first = 0; first < p->channels; first += VN) {
+    int64_t c = start(p, first);
     vf t[36];
 #pragma GCC unroll 6
     for (int j = 0; j < 6; j++) {
@@ -107,7 +115,8 @@ void VEC(winograd_x)(const vec_winograd *p, const float *x, const void *const *e
 
 INLINE void transform_dy(const vec_winograd *p, const float *dy, const void *const *each, float *v)
 {
-  for (int64_t c = 0; c < p->channels; c += VN) {
+  for (int64_t first = 0; first < p->channels; first += VN) {
+    int64_t c = start(p, first);
     vf in[4], t[24], out[36];
 #pragma GCC unroll 4
     for (int j = 0; j < 4; j++) {
@@ -135,7 +144,8 @@ INLINE vf finish(vf sum, vf shift, bool relu)
 
 void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, int rows, int columns, float *y)
 {
-  for (int64_t c = 0; c < p->channels; c += VN) {
+  for (int64_t first = 0; first < p->channels; first += VN) {
+    int64_t c = start(p, first);
     vf in[6], t[24], out[4], shift = bias ? v_load_f32(bias + c) : (vf){0};
 #pragma GCC unroll 6
     for (int j = 0; j < 6; j++) {
@@ -157,7 +167,8 @@ void VEC(winograd_y)(const vec_winograd *p, const float *v, const float *bias, i
 
 void VEC(winograd_w)(const vec_winograd *p, const float *w, float *v)
 {
-  for (int64_t c = 0; c < p->channels; c += VN) {
+  for (int64_t first = 0; first < p->channels; first += VN) {
+    int64_t c = start(p, first);
     vf in[3], t[18], out[36];
 #pragma GCC unroll 3
     for (int j = 0; j < 3; j++) {
@@ -180,7 +191,8 @@ INLINE vf total_of(int parts, const float *const *v, int64_t at)
 
 void VEC(winograd_dw)(const vec_winograd *p, int parts, const float *const *v, float *dw)
 {
-  for (int64_t c = 0; c < p->channels; c += VN) {
+  for (int64_t first = 0; first < p->channels; first += VN) {
+    int64_t c = start(p, first);
     vf in[6], t[18], out[3];
     for (int j = 0; j < 6; j++) {
       for (int i = 0; i < 6; i++) in[i] = total_of(parts, v, (6 * i + j) * p->frequency + c);
