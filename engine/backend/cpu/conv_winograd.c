@@ -76,7 +76,8 @@ static void set_tiles(wino *w, int64_t block, int64_t block_bf16)
   w->block = is_low(w) ? block_bf16 : block;
   w->panel = 2 * cpu_now->lanes;
   w->columns = conv_round_up(w->y.C, cpu_now->lanes);
-  w->room_size = w->frequencies * (frequency_gap(w->block, w->x.C) + frequency_gap(w->block, w->columns)); /* > 2 w->y.C */
+  int64_t each = frequency_gap(w->block, w->x.C) + frequency_gap(w->block, w->columns);
+  w->room_size = w->frequencies * each; /* more than 2 w->y.C */
 }
 
 static int64_t tile_count(const wino *w)

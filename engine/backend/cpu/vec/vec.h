@@ -68,8 +68,8 @@ typedef struct {
 } vec_product;
 
 /* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel elements apart,
-** rows row apart. v: 36 values per channel, frequency apart. channels: at least lanes; the last vector of winograd.c may
-** overlap the one before it, all others want whole ones. */
+** rows row apart. v: 36 values per channel, frequency apart. channels: at least lanes; the last vector of winograd.c
+** may overlap the one before it, all others want whole ones. */
 typedef struct {
   int64_t channels, row, pixel, frequency;
   bool relu; /* of what becomes y */
