@@ -98,6 +98,16 @@ describe("a text meter", function()
     assert.is_nil(counted{{"AB", "AB"}}:length_line())
   end)
 
+  it("gives an interval that holds the share, of none and of all right, too", function()
+    for n = 1, 40 do
+      local right, wrong = {}, {}
+      for i = 1, n do right[i], wrong[i] = {"A", "A"}, {"B", "A"} end
+      local all, none = counted(right):result(), counted(wrong):result()
+      assert.same({1, 1}, {all.exact, all.high})
+      assert.same({0, 0}, {none.exact, none.low})
+    end
+  end)
+
   it("keeps the worst readings with their numbers, and samples of each confusion", function()
     local meter = counted({{"A", "B", 0.9}, {"AA", "BB", 0.1}, {"A", "A", 1}, {"A", "B", 0.99}, {"A", "B", 0.5}},
       {worst = 3})

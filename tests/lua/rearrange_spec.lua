@@ -186,7 +186,7 @@ describe("resampling", function()
     local x = capl.zeros(1, 1, 2, 2)
     fails_with("neither size nor scale_factor is given", function() return (nn.interpolate(x, {})) end)
     fails_with("both given", function() return (nn.interpolate(x, {size = 4, scale_factor = 2})) end)
-    fails_with("bilinear", function() return (nn.interpolate(x, {size = 4, mode = "bicubic"})) end)
+    fails_with("bicubic", function() return (nn.interpolate(x, {size = 4, mode = "cubic"})) end)
     fails_with("a number above 0", function() return (nn.interpolate(x, {scale_factor = -1})) end)
   end)
 

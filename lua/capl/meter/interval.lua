@@ -11,7 +11,8 @@ function interval.wilson(right, n)
   local p, zz = right / n, Z * Z / n
   local centre = (p + zz / 2) / (1 + zz)
   local half = Z * math.sqrt(p * (1 - p) / n + zz / (4 * n)) / (1 + zz)
-  return math.max(0, centre - half), math.min(1, centre + half)
+  local low, high = centre - half, centre + half -- of none and of all right, rounding may leave the rate outside
+  return right > 0 and math.max(0, low) or 0, right < n and math.min(1, high) or 1
 end
 
 --- right / n, and its interval; 0, 0, 1 of nothing.
