@@ -1,6 +1,8 @@
 /* pools.c -- pooling.
 ** SPDX-License-Identifier: Apache-2.0
 */
+#include <math.h>
+
 #include "io/onnx/write.h"
 #include "ops/window.h"
 
@@ -27,11 +29,24 @@ static padding pads_of(onnx_build *b, const onnx_call *c, const int64_t *added)
   return p;
 }
 
+/* As much padding as the kernel is wide, which dilation allows, is none to ONNX Runtime: then x gets it beforehand. */
+static const char *padded(onnx_build *b, const onnx_call *c, const char *x, padding *p)
+{
+  const int64_t *kernel = c->attr[POOL_KERNEL].v, *v = p->v;
+  bool fits = true;
+  for (int i = 0; i < 4; i++) fits = fits && v[i] < kernel[i % 2];
+  if (fits) return x;
+  x = ONNX(b, "Pad", x, ONNX_LIST(b, 0, 0, v[0], v[1], 0, 0, v[2], v[3]), onnx_number(b, ONNX_F32, -INFINITY));
+  *p = (padding){{0}};
+  return x;
+}
+
 static const char *pool(onnx_build *b, const onnx_call *c, const char *type, const char *x, const int64_t *added)
 {
   const int64_t *kernel = c->attr[POOL_KERNEL].v, *stride = c->attr[POOL_STRIDE].v;
   for (int k = 0; k < 3; k++) onnx_need_fixed(b, c, (const int[]){POOL_KERNEL, POOL_STRIDE, POOL_PADDING}[k]);
   padding pads = pads_of(b, c, added);
+  if (c->op == CAPL_OP_max_pool2d) x = padded(b, c, x, &pads);
   const char *y = ONNX(b, type, x);
   onnx_ints(b, "kernel_shape", 2, kernel);
   ONNX_INTS(b, "strides", stride[0] ? stride[0] : kernel[0], stride[1] ? stride[1] : kernel[1]);

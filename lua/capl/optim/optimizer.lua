@@ -438,6 +438,7 @@ local function shape_of_group(group)
   for key, value in pairs(group) do
     if key == "lr" and schedule.is(value) then
       out.schedule = value:state_shape()
+      out.schedule["?"] = true -- an override of lr was in its place
     elseif key ~= "params" then
       out[key] = shape_of_option(value)
     end
