@@ -164,6 +164,22 @@ def ready_model():
     check(status == 1 and "is no finished run: it has no result.json" in said, "a folder that is no run", said)
 
 
+def shipped_model():
+    """What models/ holds: with its hash, and it reads captchas that are new to it."""
+    archive = glob.glob(f"{ROOT}/models/capl-model-captcha-*.tar.gz")[0]
+    done = subprocess.run(["sha256sum", "-c", os.path.basename(archive) + ".sha256"], cwd=f"{ROOT}/models", capture_output=True, check=False)
+    check(done.returncode == 0, "the hash of the model in models/")
+    os.makedirs("shipped/share")
+    subprocess.run(["tar", "xf", archive, "-C", "shipped"], check=True)
+    status, out, err = capl("generate", "--preset=lepture", "--length=4", "--n=200", "--seed=77", "--out=shipped/images")
+    check(status == 0, "captchas", out + err)
+    env = {"CAPL_MODELS": os.path.abspath("shipped/share/capl/models")}
+    status, out, err = capl("predict", "captcha", "shipped/images", env=env)
+    read = [line.split("\t")[:2] for line in out.splitlines()]
+    right = sum(os.path.basename(path).split("_")[0] == text for path, text in read)
+    check(len(read) == 200 and right >= 185, "it reads 185 of 200", f"{right} {err}")
+
+
 def main():
     manifest = os.path.join(BUILD, "install_manifest.txt")
     kept = open(manifest, encoding="utf-8").read() if os.path.exists(manifest) else None
@@ -174,6 +190,7 @@ def main():
         if has_python:
             whole_wheel()
         ready_model()
+        shipped_model()
     finally:  # the manifest is that of the user's own install
         if kept is not None:
             with open(manifest, "w", encoding="utf-8") as file:
