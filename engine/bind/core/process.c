@@ -69,7 +69,7 @@ static bool take_streams(const char *log)
 static _Noreturn void end_child(const start *s, int why)
 {
   if (base_write(s->report, &why, sizeof why)) _exit(127);
-  const char *text = capl_errno_text(errno);
+  const char *text = capl_errno_text(why);
   _exit(base_write(STDERR_FILENO, text, strlen(text)) ? 126 : 125);
 }
 
