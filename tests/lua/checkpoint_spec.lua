@@ -287,6 +287,16 @@ describe("train.Checkpoint", function()
     assert.matches("--inexact allows it", text, 1, true)
   end)
 
+  it("goes on with a schedule where an override of lr had taken its place", function()
+    local first = build{lr = optim.schedule.cosine{lr = 0.01, T_max = 8}}
+    first.optimizer.groups[1].lr = 0.002
+    local ck = checkpoint_of(first, where)
+    run_loop(first, 2, ck)
+    ck:save()
+    local second = build{lr = optim.schedule.cosine{lr = 0.01, T_max = 8}}
+    assert.equal(2, (checkpoint_of(second, where):resume(where)))
+  end)
+
   it("refuses values that no run has saved, and names file and place", function()
     local file = where .. "/step-000000.capl"
     local function refused(change)
