@@ -218,12 +218,12 @@ def readings():
         os.makedirs(name)
         rows = [{"step": k, "loss": max(20 / k ** 2, loss * (9 if k % 13 == 0 else 1))} for k in range(1, 41)]
         rows += [{"step": k, "val_loss": 1, "val_" + kind[1]: exact} for k in (20, 40)]
-        for file, told in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}}, "model": {"trainable": 5000},
-                                              "data": {"train": {"count": 300, "length": 4, "classes": 3}}}),
-                           ("result.json", {"initial_loss": [{"loss": of}]}),
-                           ("evaluation.json", said or {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
+        for file, content in (("settings.json", {"recipe": "ill.lua", "settings": {"augment": {"value": augment}},
+                                                 "model": {"trainable": 5000}, "data": {"train": {"count": 300, "length": 4, "classes": 3}}}),
+                              ("result.json", {"initial_loss": [{"loss": of}]}),
+                              ("evaluation.json", said or {"kind": kind[0], kind[1]: exact, "confusion": {"labels": ["a", "b", ""], "counts": counts}})):
             with open(f"{name}/{file}", "w", encoding="utf-8") as out:
-                json.dump(told, out)
+                json.dump(content, out)
         with open(f"{name}/metrics.jsonl", "w", encoding="utf-8") as out:
             out.write("".join(json.dumps(row) + "\n" for row in sorted(rows, key=lambda row: row["step"])))
         return look(name)[0]

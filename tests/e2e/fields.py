@@ -186,7 +186,7 @@ def of_images(model, r):
     check(status == 1 and "target images that cannot be used: 2" in out and "bad.csv:3: set/gone.png: " in out and "bad.csv:4: set/02.json: " in out,
           "data check names files and lines", out + err)
     status, out, err = capl("data", "stat", "set", "--label=none")
-    check(status == 0 and "target images" not in out, "endings of one's own are not guessed", out + err)
+    check(status == 0 and "target images" not in out, "other endings are not guessed", out + err)
     with open("set/00_target.png", "wb") as file:
         file.write(png(24, 8, lambda x, y: 9))
     status, out, err = capl("data", "stat", "set", "--label=none")
