@@ -96,6 +96,15 @@ describe("labels of several classes", function()
     assert.matches("d.tsv:3: .*'' is none of the 2 classes", bad[3].message)
   end)
 
+  it("are missing, not none of the classes, where a rule does not fit", function()
+    local function rule(name) return name ~= "2.png" and "cat" or nil end
+    local source = data.folder(root .. "/set", {label = rule, classes = {"cat", "dog"}, several = true})
+    assert.equal(1, #source.bad)
+    local loader = data.loader{source = source, role = "train", shuffle = false, batch = 3, workers = 0,
+      on_error = "skip", max_bad = 1}
+    assert.same({{1, 0}, {1, 0}, {1, 0}}, loader:epoch(1)().onehot:tolist())
+  end)
+
   it("are at most 32 of an image", function()
     local names = {}
     for i = 1, 33 do names[i] = "n" .. i end

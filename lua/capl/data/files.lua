@@ -225,8 +225,7 @@ local function set_labels(box, dir, rule)
     if type(text) == "string" then
       fits = fits + 1
       good, why = box:set_label(i, text)
-    else
-      box:set_label(i, "") -- counts as bad for the loader too
+    else -- no label, so that it is bad for the loader too; an empty one may mean none of several classes
       why = ("%s/%s: the label rule %s does not fit"):format(dir, box:name(i), show_rule(rule))
     end
     if not good then bad[#bad + 1] = {id = i, name = box:name(i), message = why} end
