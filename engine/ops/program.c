@@ -126,7 +126,8 @@ typedef struct {
   char word[6][40];
 } words;
 
-/* Splits up to the next ';'; returns what follows it, NULL at the end. */
+/* Splits up to the next ';'; returns what follows it, NULL at the end. A word that does not fit ends in dots: no number
+** does. */
 static const char *split(const char *text, words *out)
 {
   out->n = 0;
@@ -135,7 +136,9 @@ static const char *split(const char *text, words *out)
     if (*text == ';') return text + 1;
     if (!*text) return NULL;
     size_t n = strcspn(text, " \t\n\r\f\v;");
-    if (out->n < 6) snprintf(out->word[out->n], sizeof out->word[0], "%.*s", (int)n, text);
+    bool cut = n >= sizeof out->word[0];
+    if (out->n < 6)
+      snprintf(out->word[out->n], sizeof out->word[0], "%.*s%s", cut ? 36 : (int)n, text, cut ? "..." : "");
     out->n++;
     text += n;
   }

@@ -194,7 +194,8 @@ describe("the text of a program", function()
   it("is ops and numbers, and no way into the source of a kernel", function()
     local x = capl.tensor({1, 2})
     for _, text in ipairs{"relu a */ evil(); /*", "relu a; system a", "affine a 1); evil( 2", "relu a\n#include <x>", "relu a;",
-      "relu a\\", "cast a f32) + evil(", "relu a%s%n"} do
+      "relu a\\", "cast a f32) + evil(", "relu a%s%n",
+      "affine a 1." .. ("0"):rep(60) .. "evil( 0"} do
       local fine, err = pcall(capl.op.pointwise, x, {program = text})
       assert.is_false(fine, text)
       assert.are.equal("value", err.code, text)
