@@ -20,6 +20,7 @@ CAPL = os.environ["CAPL_BIN"]
 RECIPE = os.path.join(os.environ["CAPL_SOURCE_DIR"], "tests/fault/resume.lua")
 MINUTES, SEED = float(sys.argv[1]), int(sys.argv[2])
 WARM = 3  # actions of each kind before the first look
+LOOKS = 3  # parts of the time, with a look after each
 MOST_MEMORY = 1.1  # of a process that stays, at the end against the first look
 ENV = {**os.environ, "OMP_NUM_THREADS": "1", "CAPL_HISTORY": ""}
 dice = random.Random(SEED)
@@ -244,21 +245,22 @@ def grown(first, last):
     return out
 
 
-def report(counts, seconds, first, last, minutes):
+def report(counts, seconds, looks, minutes):
     print(f"{minutes:.0f} minutes, seed {SEED}\n\n| action | times | seconds |\n|---|---|---|")
     for action in ACTIONS:
         name = action.__name__
         print(f"| {name.replace('_', ' ')} | {counts[name]} | {seconds[name]:.0f} |")
-    print("\n| | after the first actions | at the end |\n|---|---|---|")
-    for what, was in first.items():
-        print(f"| {what} | {was} | {last[what]} |")
+    heads = ["after the first actions", *(f"{MINUTES * i / LOOKS:.0f} minutes" for i in range(1, len(looks) - 1)), "at the end"]
+    print(f"\n| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    for what in looks[0]:
+        print(f"| {what} | {' | '.join(str(look[what]) for look in looks)} |")
 
 
 def main():
     prepare()
     stays = Stays()
     counts, seconds = collections.Counter(), collections.Counter()
-    began, first = time.monotonic(), None
+    began, looks = time.monotonic(), []
     plan = dice.sample(ACTIONS * WARM, len(ACTIONS) * WARM)
     while plan or time.monotonic() - began < 60 * MINUTES:
         action = plan.pop() if plan else dice.choice(ACTIONS)
@@ -268,13 +270,13 @@ def main():
         seconds[action.__name__] += time.monotonic() - since
         for process in (stays.server, stays.run):
             check(process.poll() is None, "what stays is still there after " + action.__name__)
-        if not plan and not first:
-            first = settled(stays)
-    last = settled(stays)
+        if not plan and len(looks) < LOOKS and time.monotonic() - began >= 60 * MINUTES * len(looks) / LOOKS:
+            looks.append(settled(stays))
+    looks.append(settled(stays))
     stays.end()
-    report(counts, seconds, first, last, (time.monotonic() - began) / 60)
+    report(counts, seconds, looks, (time.monotonic() - began) / 60)
     check(mine() == 0, "no process is left", mine())
-    check(not grown(first, last), "nothing has grown", grown(first, last))
+    check(not grown(looks[0], looks[-1]), "nothing has grown", grown(looks[0], looks[-1]))
     print("\nnothing has grown, and no process is left")
 
 
