@@ -19,8 +19,8 @@
 -- limit     with the value in place of the change as output R2 was 0.46 at best, with weight decay 0.1 in place of 1
 --           0.588 on average of four seeds (series 1)
 -- time      660 to 900 steps in 6 to 8 s on two cores of a Zen 4. --grid: 5,265 steps of nine models each in 193 s
---           there; its best: hidden 128, layers 3, dropout 0.2, lr 0.001, R2 0.588. --window=14: R2 0.575 in 12 s, ridge
---           regression 0.558; --window=30: 0.535 in 48 s, 0.516
+--           there; its best: hidden 128, layers 3, dropout 0.2, lr 0.001, R2 0.588. --window=14: R2 0.575 in 12 s,
+--           ridge regression 0.558; --window=30: 0.535 in 48 s, 0.516
 -- pictures  forecast.png, scatter.png, importance.png in the folder of the run
 -- run       capl recipes/pm25_lstm.lua [--data=FILE.csv] [--window=14] [--grid]
 -- SPDX-License-Identifier: Apache-2.0
