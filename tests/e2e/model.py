@@ -134,6 +134,17 @@ def other_sizes(rows):
           "and it is said once", err)
 
 
+def other_kinds(rows):
+    os.mkdir("gifs")
+    shutil.copy(rows[0][0], "gifs/a.png")
+    for name in ("a.gif", "b.webp"):
+        with open("gifs/" + name, "wb") as file:
+            file.write(b"GIF89a")
+    status, out, err = capl("predict", MODEL, "gifs/")
+    check(status == 0 and out.count("\n") == 1 and err == "note: of other kinds and not read: 2, such as gifs/a.gif; convert them to PNG\n",
+          "images of a folder that are not read are said", out + err)
+
+
 def evaluate(rows):
     names = [os.path.basename(row[0]) for row in rows]
     right = sum(name.split("_")[0] == row[1] for name, row in zip(names, rows))
@@ -253,6 +264,7 @@ def main():
     rows = predict()
     bad_files(rows)
     other_sizes(rows)
+    other_kinds(rows)
     evaluate(rows)
     verify()
     documentation(rows)

@@ -10,6 +10,9 @@ local function add_folder(list, path)
   local source = data.folder(path, {width = 1, height = 1}) -- only its names are wanted; no file is opened
   local prefix = path:gsub("/+$", "") .. "/"
   for i = 0, source:count() - 1 do list[#list + 1] = prefix .. source:name(i) end
+  local others, first = source.box:left_out()
+  if others == 0 then return end
+  core.sys.err(("note: of other kinds and not read: %d, such as %s%s; convert them to PNG\n"):format(others, prefix, first))
 end
 
 local function add_list(list)
