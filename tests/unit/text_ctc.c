@@ -195,6 +195,20 @@ static void every_text_has_the_probability_of_its_paths(void **state)
   free(w);
 }
 
+/* One character in T steps of two equal classes: it begins and ends at any of them. */
+static void long_texts_have_probabilities_below_any_double(void **state)
+{
+  (void)state;
+  enum { MOST = 4000 };
+  static float zeros[2 * MOST];
+  for (int64_t T = 250; T <= MOST; T *= 2) {
+    double log_prob, t = (double)T;
+    capl_ctc_scores s = {.scores = zeros, .T = T, .K = 2, .blank = 1};
+    assert_ok(capl_ctc_log_prob(&s, (int32_t[]){0}, 1, &log_prob));
+    assert_true(fabs(log_prob - (log(t * (t + 1) / 2) - t * log(2))) < 1e-9 * t);
+  }
+}
+
 static void a_narrow_beam_is_never_worse_than_greedy(void **state)
 {
   (void)state;
@@ -316,6 +330,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(decoders_find_the_best_of_all_paths),
     cmocka_unit_test(every_text_has_the_probability_of_its_paths),
+    cmocka_unit_test(long_texts_have_probabilities_below_any_double),
     cmocka_unit_test(a_narrow_beam_is_never_worse_than_greedy),
     cmocka_unit_test(equal_characters_need_a_blank_between_them),
     cmocka_unit_test(strides_are_followed),

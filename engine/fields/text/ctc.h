@@ -10,10 +10,10 @@
 
 #include "capl/text.h"
 
-/* Log probabilities; each time step's sum to 1. */
+/* Probabilities and their logarithms; those of each time step sum to 1. */
 typedef struct {
   int64_t T, K, blank;
-  double *log_prob; /* [T][K] */
+  double *log_prob, *prob; /* [T][K] */
 } ctc_table;
 
 static inline double ctc_at(const ctc_table *table, int64_t t, int64_t k)

@@ -42,7 +42,7 @@ static capl_status check_sizes(const capl_ctc_scores *s)
   return CAPL_OK;
 }
 
-static capl_status normalize_step(const capl_ctc_scores *s, int64_t t, double *row)
+static capl_status normalize_step(const capl_ctc_scores *s, int64_t t, double *row, double *prob)
 {
   const float *from = s->scores + t * (s->step ? s->step : s->K);
   int64_t class_step = s->class_step ? s->class_step : 1;
@@ -55,9 +55,9 @@ static capl_status normalize_step(const capl_ctc_scores *s, int64_t t, double *r
     if (row[k] > most) most = row[k];
   }
   if (most == -INFINITY) return CAPL_FAIL(CAPL_EVALUE, "all scores at time step %" PRId64 " are -infinity", t);
-  for (int64_t k = 0; k < s->K; k++) sum += exp(row[k] - most);
+  for (int64_t k = 0; k < s->K; k++) sum += prob[k] = exp(row[k] - most);
   double total = most + log(sum);
-  for (int64_t k = 0; k < s->K; k++) row[k] -= total;
+  for (int64_t k = 0; k < s->K; k++) row[k] -= total, prob[k] /= sum;
   return CAPL_OK;
 }
 
@@ -67,8 +67,11 @@ capl_status ctc_table_init(ctc_table *table, const capl_ctc_scores *s)
   CAPL_TRY(check_sizes(s));
   *table = (ctc_table){.T = s->T, .K = s->K, .blank = s->blank};
   if (s->T > INT64_MAX / s->K) return CAPL_FAIL(CAPL_ENOMEM, "no memory for so many scores");
-  CAPL_TRY(ctc_room_get(s->T * s->K, sizeof(double), "scores", &table->log_prob));
-  for (int64_t t = 0; t < s->T; t++) CAPL_TRY(normalize_step(s, t, table->log_prob + t * s->K));
+  int64_t all = s->T * s->K;
+  CAPL_TRY(ctc_room_get(all, 2 * sizeof(double), "scores", &table->log_prob));
+  table->prob = table->log_prob + all;
+  for (int64_t at = 0, t = 0; t < s->T; t++, at += s->K)
+    CAPL_TRY(normalize_step(s, t, table->log_prob + at, table->prob + at));
   return CAPL_OK;
 }
 
@@ -112,11 +115,31 @@ static void forward_step(const ctc_table *table, const int32_t *classes, int64_t
   }
 }
 
+/* The same of probabilities, and the text's in the end: no logarithms, tens of times as fast. */
+static double forward(const ctc_table *table, const int32_t *classes, int64_t states, double *row)
+{
+  row[0] = 1;
+  for (int64_t t = 0; t < table->T; t++) {
+    const double *prob = table->prob + t * table->K;
+    for (int64_t s = states - 1; s >= 0; s--) {
+      double sum = row[s] + (s >= 1 ? row[s - 1] : 0) + (may_skip_to(classes, s) ? row[s - 2] : 0);
+      row[s] = sum * prob[class_of(table, classes, s)];
+    }
+  }
+  return row[states - 1] + (states > 1 ? row[states - 2] : 0);
+}
+
+/* A probability beside which all that is lost below the smallest double is nothing. */
+static const double SAFE = 1e-250;
+
 capl_status ctc_text_log_prob(const ctc_table *table, const int32_t *classes, int64_t length, double *out)
 {
   int64_t states = 2 * length + 1;
   CTC_ROOM double *row = NULL;
   CAPL_TRY(ctc_room_get(states, sizeof(double), "states", &row));
+  double plain = forward(table, classes, states, row);
+  *out = log(plain);
+  if (plain > SAFE) return CAPL_OK;
   row[0] = 0;
   for (int64_t s = 1; s < states; s++) row[s] = -INFINITY;
   for (int64_t t = 0; t < table->T; t++) forward_step(table, classes, states, t, row);
