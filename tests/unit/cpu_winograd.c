@@ -144,6 +144,29 @@ static void the_error_is_at_most_twice_that_of_direct_convolution(void **state)
   }
 }
 
+/* Steps of 2 down and of 1 along rows; the last two are not computed so. */
+static void along_rows_it_is_so_too(void **state)
+{
+  (void)state;
+  static const shape lines[] = {
+    {2, 32, 9, 20, 64, 1, 1, true},   {3, 48, 6, 15, 80, 0, 0, true}, {4, 64, 5, 12, 64, 2, 2, true},
+    {2, 32, 8, 8, 64, 1, 1, false}, /* too narrow */ {2, 32, 8, 20, 36, 1, 1, false},
+  };
+  for (int i = 0; i < 5; i++) {
+    const shape *s = &lines[i];
+    const int64_t x_size[] = {s->N, s->C, s->H, s->W}, w_size[] = {s->O, s->C, 3, 3};
+    call forward = {CAPL_OP_conv2d, "", 3, {make(x_size, 4, 1, 1, true), make(w_size, 4, 2, 0.1, false),
+                                            make(&s->O, 1, 3, 1, false)}};
+    snprintf(forward.attrs, sizeof forward.attrs, "stride=2,1 padding=%d,%d", (int)s->pad_h, (int)s->pad_w);
+    check(&forward, s, i % 2 ? CAPL_BF16 : CAPL_F32);
+    forward.op = CAPL_OP_conv2d_act; /* relu */
+    check(&forward, s, CAPL_F32);
+    forward.op = CAPL_OP_conv2d, forward.n_in = 2;
+    check(&forward, s, CAPL_F32);
+    for (int k = 0; k < 3; k++) capl_tensor_unref(forward.in[k]);
+  }
+}
+
 static void an_empty_batch_is_computed_and_not_counted(void **state)
 {
   (void)state;
@@ -195,6 +218,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_error_is_at_most_twice_that_of_direct_convolution),
+    cmocka_unit_test(along_rows_it_is_so_too),
     cmocka_unit_test(an_empty_batch_is_computed_and_not_counted),
     cmocka_unit_test(the_table_chooses_by_shape),
   };

@@ -92,3 +92,10 @@ bool conv_all_f32(const capl_call *call)
     if (call->in[i] && call->in[i]->dtype != CAPL_F32) return false;
   return true;
 }
+
+const float *conv_in_f32(const capl_tensor *t, float *room)
+{
+  if (t->dtype == CAPL_F32) return capl_tensor_data(t);
+  cpu_convert(t->dtype, capl_tensor_data(t), CAPL_F32, room, capl_tensor_numel(t));
+  return room;
+}

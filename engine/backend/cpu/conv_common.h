@@ -23,6 +23,9 @@ void conv_flip(const float *from, float *to, int64_t rows, int64_t columns);
 int64_t conv_bias_room(int64_t O);
 void conv_bias_grad(const float *dy, int64_t pixels, int64_t O, float *room, float *db);
 
+/* The tensor's numbers in f32; bf16 ones are converted into room. */
+const float *conv_in_f32(const capl_tensor *t, float *room);
+
 /* Whether all inputs are f32. */
 bool conv_all_f32(const capl_call *call);
 

@@ -260,14 +260,6 @@ static void weights_backward(const wino *w, const float *data)
   transform_weights(w, (vec_winograd){.row = -KERNEL * C, .pixel = -C}, data + (TAPS - 1) * C, TAPS * C);
 }
 
-/* The tensor's numbers in f32; bf16 ones are converted into room. */
-static const float *in_f32(const capl_tensor *t, float *room)
-{
-  if (t->dtype == CAPL_F32) return capl_tensor_data(t);
-  cpu_convert(t->dtype, capl_tensor_data(t), CAPL_F32, room, capl_tensor_numel(t));
-  return room;
-}
-
 /* w->x, w->y, real and the padding are set. */
 static capl_status convolve(wino *w, const capl_call *call, const capl_tensor *bias, bool backward)
 {
@@ -287,10 +279,10 @@ static capl_status convolve(wino *w, const capl_call *call, const capl_tensor *b
   w->zeros = copy + copies;
   w->room = w->zeros + w->x.C;
   memset(w->zeros, 0, (size_t)w->x.C * sizeof(float));
-  if (backward) weights_backward(w, in_f32(weight, copy));
-  else if (fresh) weights_forward(w, in_f32(weight, copy), turned);
+  if (backward) weights_backward(w, conv_in_f32(weight, copy));
+  else if (fresh) weights_forward(w, conv_in_f32(weight, copy), turned);
   if (kept && fresh) capl_weight_form_filled(weight, CPU_FORM_WINOGRAD);
-  if (bias) w->bias = in_f32(bias, w->zeros - w->y.C);
+  if (bias) w->bias = conv_in_f32(bias, w->zeros - w->y.C);
   cpu_parallel(tile_count(w), 1, convolve_part, w);
   capl_scratch_put(call->device, scratch);
   return CAPL_OK;

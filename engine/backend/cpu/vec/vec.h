@@ -283,6 +283,10 @@ typedef struct {
   X(void, winoline_y, (const vec_winograd *p, const float *v, const float *bias, int columns, float *y))       \
   X(void, winoline_w, (const vec_winograd *p, const float *w, float *v))                                       \
   X(void, winoline_dw, (const vec_winograd *p, int parts, const float *const *v, float *dw))                   \
+  /* the same in tiles of 2, F(2,3) of bf16 images: 4 pixels, and 4 values of v */                              \
+  X(void, winoline_bf16_x, (const vec_winograd *p, const void *const *each, uint16_t *v))                      \
+  X(void, winoline_bf16_y, (const vec_winograd *p, const float *v, const float *bias, int columns, uint16_t *y)) \
+  X(void, winoline_bf16_w, (const vec_winograd *p, const float *w, const float *other, uint32_t *v))           \
   /* y[i] = a[i * sa] op b[i * sb], sa and sb 0 or 1 */                                                        \
   X(void, binary, (vec_binary_kind kind, capl_dtype real, int64_t n, const void *a, int sa, const void *b,     \
                    int sb, void *y))                                                                           \

@@ -181,3 +181,50 @@ void VEC(winograd_bf16_dw)(const vec_winograd *p, int parts, const float *const 
     }
   }
 }
+
+/* ---- along lines: one side only ---- */
+
+void VEC(winoline_bf16_x)(const vec_winograd *p, const void *const *each, uint16_t *v)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf t[4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; j++) t[j] = v_load_bf16((const uint16_t *)each[j] + c);
+    side_x(t, 1);
+#pragma GCC unroll 4
+    for (int f = 0; f < 4; f++) *(vh_at *)(v + f * p->frequency + c) = v_to_bf16(t[f]);
+  }
+}
+
+void VEC(winoline_bf16_y)(const vec_winograd *p, const float *v, const float *bias, int columns, uint16_t *y)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[4], out[2], shift = bias ? v_load_f32(bias + c) : (vf){0};
+#pragma GCC unroll 4
+    for (int f = 0; f < 4; f++) in[f] = v_load_f32(v + f * p->frequency + c);
+    side_y(in, 1, out, 1);
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; j++) {
+      vf sum = out[j] + shift;
+      if (j < columns) *(vh_at *)(y + j * p->pixel + c) = v_to_bf16(p->relu ? v_relu(sum) : sum);
+    }
+  }
+}
+
+void VEC(winoline_bf16_w)(const vec_winograd *p, const float *w, const float *other, uint32_t *v)
+{
+  for (int64_t c = 0; c < p->channels; c += VN) {
+    vf in[2][3], t[2][4];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; j++) {
+      in[0][j] = v_load_f32(w + j * p->pixel + c);
+      in[1][j] = v_load_f32(other + j * p->pixel + c);
+    }
+    for (int i = 0; i < 2; i++) side_w(in[i], 1, t[i], 1);
+#pragma GCC unroll 4
+    for (int f = 0; f < 4; f++) {
+      vu pairs = v_pair(t[0][f], t[1][f]);
+      memcpy(v + f * p->frequency + c, &pairs, sizeof pairs);
+    }
+  }
+}
