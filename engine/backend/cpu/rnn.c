@@ -199,6 +199,21 @@ static void step_of(const forward_job *job, const rnn_task *t, int64_t n, int64_
   job->cell(&v);
 }
 
+/* The rows of a step lie far apart: they come from memory while the product is computed. */
+static void fetch_rows(const forward_job *job, const rnn_task *t, int64_t step)
+{
+  enum { LINE = 64 };
+  const rnn_plan *p = &job->plan;
+  int64_t width = p->parts * p->s.H, bytes = width * (int64_t)capl_dtype_size(p->real);
+  for (int64_t n = t->first; n < t->end; n++) {
+    int64_t length = rnn_length(&p->s, p->lengths, n);
+    if (step >= length) continue;
+    int64_t row = rnn_row(&p->s, rnn_time(&p->s, t->d, step, length), n);
+    const char *x = at_row(job->x, row, t->d, p->s.D, width);
+    for (int64_t i = 0; i < bytes; i += LINE) __builtin_prefetch(x + i);
+  }
+}
+
 static void zero_part(const forward_job *job, const rnn_task *t, capl_tensor *rows, int64_t row, int64_t width)
 {
   if (rows) memset(at_row(rows, row, t->d, job->plan.s.D, width), 0, (size_t)width * capl_dtype_size(rows->dtype));
@@ -242,6 +257,7 @@ static void forward_task(const forward_job *job, int64_t index)
   float *h = job->room + index * job->room_each, *u = h + rows * H, *pairs = u + rows * job->m.padded;
   start(job, &t, h);
   for (int64_t step = 0; step < t.longest; step++) {
+    fetch_rows(job, &t, step);
     multiply(job, &t, h, (uint32_t *)pairs, u);
     for (int64_t n = t.first; n < t.end; n++) {
       int64_t length = rnn_length(&p->s, p->lengths, n), i = n - t.first;

@@ -74,28 +74,30 @@ INLINE void tile(const vec_product *p, const float *a, const float *b, const flo
     for (int k = 0; k < blocks; k++) *(vf_at *)(y + r * p->y_row + k * VN) = acc[r * WIDE + k];
 }
 
-/* Fewer rows than a whole tile. */
-INLINE void rest(const vec_product *p, const float *a, const float *b, const float *bias, float *y, int64_t rows,
-                 const int blocks, int64_t a_row, int64_t a_step, const bool low)
+/* The number of rows is known in each case. */
+INLINE void tile_of(const vec_product *p, const float *a, const float *b, const float *bias, float *y, int64_t rows,
+                    const int blocks, int64_t a_row, int64_t a_step, const bool low)
 {
   switch (rows) {
 #define CASE(n) case n: tile(p, a, b, bias, y, n, blocks, a_row, a_step, low); break
-    CASE(1); CASE(2); CASE(3); CASE(4); CASE(5);
+    CASE(1); CASE(2); CASE(3); CASE(4); CASE(5); CASE(6);
 #if defined(__AVX512F__)
-    CASE(6); CASE(7); CASE(8); CASE(9); CASE(10); CASE(11);
+    CASE(7); CASE(8); CASE(9); CASE(10); CASE(11); CASE(12);
 #endif
 #undef CASE
   default: break;
   }
 }
 
+/* In tiles of about as many rows each: few rows have too few sums for the processor to add at the same time. */
 INLINE void panel(const vec_product *p, const float *a, const float *b, const float *bias, float *y, const int blocks,
                   int64_t a_row, int64_t a_step, const bool low)
 {
-  int64_t r = 0;
-  for (; r + ROWS <= p->rows; r += ROWS)
-    tile(p, a + r * p->a_row, b, bias, y + r * p->y_row, ROWS, blocks, a_row, a_step, low);
-  rest(p, a + r * p->a_row, b, bias, y + r * p->y_row, p->rows - r, blocks, a_row, a_step, low);
+  int64_t r = 0, n;
+  for (int64_t tiles = (p->rows + ROWS - 1) / ROWS; tiles > 0; tiles--, r += n) {
+    n = (p->rows - r + tiles - 1) / tiles;
+    tile_of(p, a + r * p->a_row, b, bias, y + r * p->y_row, n, blocks, a_row, a_step, low);
+  }
 }
 
 INLINE void panels(const vec_product *p, const float *a, const float *b, const float *bias, float *y, int64_t a_row,

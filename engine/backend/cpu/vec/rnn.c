@@ -5,19 +5,61 @@
 */
 #include "backend/cpu/vec/simd.h"
 
-INLINE vf sigmoid(vf x)
+/* e to the power f as scale * (1 + less), scale a power of 2; f is limited to -86 .. 86, NaN stays. */
+typedef struct {
+  vf scale, less;
+} power;
+
+INLINE power power_of(vf f)
 {
-  return 1.0f / (1.0f + v_exp(-x));
+  vf kept = v_min(v_set(86.0f), v_max(v_set(-86.0f), f)), magic = v_set(12582912.0f); /* as in v_exp */
+  vf turns = kept * 1.44269504f + magic, n = turns - magic;
+  vf r = kept - n * 0.693359375f + n * 2.12194440e-4f;
+  return (power){v_scaled(v_set(1), n, turns), v_exp_quotient(r) * r * r + r};
 }
 
-/* Relative error below 5e-7. Near 0 a series: the quotient would lose the small digits. */
+/* A quotient whose division may be shared with another one: of a sigmoid's and a tangent's denominators the product is
+** finite and its reciprocal no denormal. */
+typedef struct {
+  vf up, down;
+} quotient;
+
+INLINE quotient sigmoid_of(vf x)
+{
+  power e = power_of(-x);
+  return (quotient){v_set(1), e.scale * e.less + (e.scale + 1.0f)}; /* down: 1 .. 2.3e37 */
+}
+
+/* Of e = exp(-2 |x|) only e - 1 is computed: near 0 the quotient keeps its small digits. */
+INLINE quotient tangent_of(vf x)
+{
+  power e = power_of(-2.0f * (vf)((vi)x & 0x7FFFFFFF));
+  vf up = (1.0f - e.scale) - e.scale * e.less; /* 1 - exp(-2 |x|) */
+  return (quotient){(vf)((vi)up | ((vi)x & (int)0x80000000)), 2.0f - up};
+}
+
+INLINE vf value(quotient q)
+{
+  return q.up / q.down;
+}
+
+/* Both values with one division. */
+INLINE void values(quotient a, quotient b, vf *x, vf *y)
+{
+  vf both = 1.0f / (a.down * b.down);
+  *x = a.up * (b.down * both);
+  *y = b.up * (a.down * both);
+}
+
+INLINE vf sigmoid(vf x)
+{
+  return value(sigmoid_of(x));
+}
+
+/* Relative error below 5e-7. */
 INLINE vf hyperbolic_tangent(vf x)
 {
-  vf size = (vf)((vi)x & 0x7FFFFFFF), e = v_exp(-2.0f * size), quotient = (1.0f - e) / (1.0f + e), s = x * x;
-  vf series = ((((-8.8632355e-3f * s + 2.1869489e-2f) * s - 5.3968254e-2f) * s + 1.3333333e-1f) * s
-               - 3.3333333e-1f) * s;
-  vf far = (vf)((vi)quotient | ((vi)x & (int)0x80000000));
-  return v_select(size < v_set(0.35f), x + x * series, far);
+  return value(tangent_of(x));
 }
 
 /* Element i and up of a part of `hidden` values that begins at `start`. */
@@ -41,14 +83,16 @@ INLINE void lstm_of(capl_dtype real, const vec_rnn *p)
 {
   int64_t H = p->hidden;
   for (int64_t j = 0; j < H; j += VN) {
-    vf gate[4];
+    vf gate[4], tangent;
     for (int k = 0; k < 4; k++) gate[k] = load(real, p->x, k * H, j, H) + load(F32, p->u, k * H, j, H);
-    for (int k = 0; k < 4; k++) {
-      gate[k] = k == 2 ? hyperbolic_tangent(gate[k]) : sigmoid(gate[k]);
-      store(real, p->gates, k * H, j, H, gate[k]);
-    }
+    quotient in = sigmoid_of(gate[0]), forget = sigmoid_of(gate[1]), new = tangent_of(gate[2]);
+    quotient out = sigmoid_of(gate[3]);
+    values(in, new, &gate[0], &gate[2]);
+    gate[1] = value(forget);
     vf c = gate[1] * load(F32, p->c, 0, j, H) + gate[0] * gate[2];
-    vf h = gate[3] * hyperbolic_tangent(c);
+    values(out, tangent_of(c), &gate[3], &tangent);
+    vf h = gate[3] * tangent;
+    for (int k = 0; k < 4; k++) store(real, p->gates, k * H, j, H, gate[k]);
     store(F32, p->c, 0, j, H, c);
     store(F32, p->cells, 0, j, H, c);
     store(real, p->y, 0, j, H, h);

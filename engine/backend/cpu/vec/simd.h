@@ -53,7 +53,11 @@ INLINE vf v_load_f32(const float *p)
 
 INLINE vf v_load_bf16(const uint16_t *p)
 {
+#if defined(__AVX512F__) /* gcc 12 widens half a vector at a time */
+  return (vf)_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)p)), 16);
+#else
   return (vf)(__builtin_convertvector(*(const vh_at *)p, vu) << 16);
+#endif
 }
 
 INLINE vh v_to_bf16(vf f)
