@@ -25,6 +25,11 @@ void capl_weight_freeze(capl_tensor *t)
   if (is_whole(t)) t->storage->frozen = true;
 }
 
+bool capl_weight_is_frozen(const capl_tensor *t)
+{
+  return t->storage && t->storage->frozen && is_whole(t);
+}
+
 void storage_leave_forms(capl_storage *s)
 {
   while (s->forms) {
@@ -57,7 +62,7 @@ capl_status capl_weight_form(const capl_tensor *t, uint64_t key, size_t bytes, v
 {
   *out = NULL;
   *fresh = true;
-  if (!t || !t->storage || !t->storage->frozen || !is_whole(t)) return CAPL_OK;
+  if (!t || !capl_weight_is_frozen(t)) return CAPL_OK;
   capl_form *form = find(t->storage, key);
   if (!form) CAPL_TRY(form_new(t->storage, key, bytes, &form));
   *fresh = !form->filled;

@@ -170,6 +170,7 @@ CAPL_API capl_status capl_weight_mark(capl_tensor *t);
 /* Weights that never change, as those of an open model: kernels may keep them in another form ("packed"), made once.
 ** Only a tensor that is all of its storage can be frozen; others stay as they are. */
 CAPL_API void capl_weight_freeze(capl_tensor *t);
+CAPL_API bool capl_weight_is_frozen(const capl_tensor *t);
 /* Memory for the form `key` of frozen weights t, kept until they are written or freed; a key's forms are of one size.
 ** *out: NULL where t is not frozen (or NULL), and the kernel makes the form for the call; *fresh: the kernel has to
 ** fill it, and says when it has. ENOMEM. */

@@ -1,6 +1,6 @@
 /* matmul.c -- fully connected layers and batched matrix products, through oneDNN on plain layouts.
 **
-** Weights are never reordered: the largest layer of a recognizer has 18M of them, and a reorder would
+** Weights in training are never reordered: the largest layer of a recognizer has 18M of them, and a reorder would
 ** cost more than the product. Rows of x are images, so everything before the last dim is one dim.
 ** SPDX-License-Identifier: Apache-2.0
 */
@@ -25,6 +25,9 @@ static int64_t rows_of(const capl_tensor *t)
   return capl_tensor_numel(t) / last_size(t);
 }
 
+/* Of fewer rows the product only reads the weights, and another copy of them would be memory for nothing. */
+enum { PACKED_ROWS = 64 };
+
 /* y (M,O) = x (M,I) * weight' (I,O) + bias */
 static capl_status linear(const capl_call *call, dn_act act)
 {
@@ -42,7 +45,9 @@ static capl_status linear(const capl_call *call, dn_act act)
     dn_layout_set(&spec.arg[DN_B], bias->dtype, 1, bias->size, NULL);
     data[DN_B] = capl_tensor_data(bias);
   }
-  return cpu_product(&spec, call->device, data, NULL);
+  bool packed = rows >= PACKED_ROWS && capl_weight_is_frozen(w);
+  if (packed) spec.any = DN_BIT_W;
+  return cpu_product(&spec, call->device, data, packed ? w : NULL);
 }
 
 static capl_status cpu_linear(const capl_call *call) { return linear(call, DN_NO_ACT); }
