@@ -68,8 +68,12 @@ static bool take_streams(const char *log)
 /* Why the program did not start: to the parent, else to the log. */
 static _Noreturn void end_child(const start *s, int why)
 {
+  char text[512];
   if (base_write(s->report, &why, sizeof why)) _exit(127);
-  const char *text = capl_errno_text(why);
+  int lost = errno;
+  snprintf(text, sizeof text, "%s did not start: %s", s->program ? s->program : "capl", capl_errno_text(why));
+  size_t n = strlen(text);
+  snprintf(text + n, sizeof text - n, ", which could not be reported: %s", capl_errno_text(lost));
   _exit(base_write(STDERR_FILENO, text, strlen(text)) ? 126 : 125);
 }
 
