@@ -1,4 +1,4 @@
-/* beside.c -- fuzz target: any bytes as the file beside an image, a.txt or a.json. The first byte chooses it.
+/* beside.c -- fuzz target: any bytes as the file beside an image, a.txt or a.json, and its key. The first byte chooses.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "fields.h"
@@ -7,10 +7,10 @@
 #include "base/text.h"
 #include "data/beside.h"
 
-static void check_label(const char *image, const char *ending, char several)
+static void check_label(const char *image, const char *ending, const char *key, char several)
 {
   char *text = NULL;
-  capl_status status = beside_label(image, ending, NULL, several, &text);
+  capl_status status = beside_label(image, ending, key, several, &text);
   fuzz_status(status);
   FUZZ_CHECK((status == CAPL_OK) == (text != NULL) && (!text || capl_text_is_utf8(text)));
   free(text);
@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!folder) snprintf(image, sizeof image, "%s/a.png", folder = fuzz_folder());
   bool json = data[0] & 1;
   fuzz_put(folder, json ? "a.json" : "a.txt", data + 1, size - 1);
-  check_label(image, json ? ".json" : ".txt", data[0] & 2 ? '|' : '\0');
+  check_label(image, json ? ".json" : ".txt", data[0] & 4 ? "kind" : NULL, data[0] & 2 ? '|' : '\0');
   if (json) check_numbers(image);
   return 0;
 }

@@ -35,6 +35,19 @@ static inline lua_State *library_open(const char *text)
   return L;
 }
 
+/* The same, with the folder's path where the text says FOLDER. */
+static inline lua_State *library_open_in(const char *text, const char *folder)
+{
+  const char *place = strstr(text, "FOLDER");
+  size_t room = strlen(text) + strlen(folder);
+  char *whole = malloc(room);
+  FUZZ_CHECK(whole && place);
+  snprintf(whole, room, "%.*s'%s'%s", (int)(place - text), text, folder, place + 6);
+  lua_State *L = library_open(whole);
+  free(whole);
+  return L;
+}
+
 /* Calls the function with the input. An error is one that somebody thought of: it has a code, and no context in the library. */
 static inline void library_call(lua_State *L, const uint8_t *data, size_t size)
 {

@@ -37,12 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static lua_State *L;
   if (size == 0) return 0;
-  if (!L) {
-    char text[sizeof run + 128];
-    const char *place = strstr(run, "FOLDER");
-    snprintf(text, sizeof text, "%.*s'%s'%s", (int)(place - run), run, fuzz_folder(), place + 6);
-    L = library_open(text);
-  }
+  if (!L) L = library_open_in(run, fuzz_folder());
   lua_pushvalue(L, 1);
   lua_pushlstring(L, (const char *)data, size);
   if (capl_bind_call(L, 1, 0) != 0) fuzz_die(capl_bind_error_text(L, -1, true));

@@ -185,6 +185,23 @@ def files_beside():
         put("beside", key, b"\x01" + ('{"%s": %s, "p": [1, 2], "x": 1, "y": 2, "r": 3, "b": 4, "n": 5}' % (key, value)).encode())
 
 
+def names():
+    """Flags, rule, charset, names, with NUL between."""
+    def case(flags, rule, charset, *given):
+        return bytes([flags]) + b"\0".join(text.encode() for text in (rule, charset, *given))
+    put("names", "auto", case(0, "", "", "AB12_1", "CD34_2", "EF56_3"))
+    put("names", "last", case(0, "", "", "img_1_k3pq", "img_2_9xwz", "img_3_m2vt"))
+    put("names", "known", case(0x14, "", "0-9a-z", "001-ab12", "002-cd34"))
+    put("names", "rule", case(1, "^(.-)%.", "", "AB", "CD"))
+    put("names", "lower", case(0x71, "_(%w+)", "a-z", "1_AB", "2_ＣＤ"))
+    put("names", "folders", case(0x82, "", "", "cat/1", "dog/2"))
+    put("names", "texts", case(2, "", "", "ab/1", "é验/2"))
+    put("names", "listed", case(0x8B, "", "ab\n c\n", "abca_1", "b_2"))
+    put("names", "several", case(5, "^([^_]*)", "", "a|AB_1", "a_2", "_3"))
+    put("names", "class", case(6, "(%d)", "", "1x", "y1"))
+    put("names", "any", case(7, "", "", "DSC0001", "DSC0002"))
+
+
 def frame(kind, number, image=0, label=0, data=b"", mask=0, fields=0, target=0):
     return kind + struct.pack("<IIIIII", number, image, label, mask, target, fields) + data
 
@@ -268,6 +285,7 @@ images()
 bodies()
 lists()
 files_beside()
+names()
 streams()
 tensors()
 checkpoints()
