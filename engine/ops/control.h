@@ -36,6 +36,8 @@ enum {
 /* Attributes that all steps share: lr is the first one; these follow each other after those of the method. */
 enum { STEP_LR = AT(sgd_step, lr) };
 SAME_PLACE(sgd_step, adam_step, lr);
+SAME_PLACE(adam_step, amsgrad_step, lr);
+SAME_PLACE(adam_step, amsgrad_step, grad_scale);
 SAME_PLACE(sgd_step, rmsprop_step, lr);
 enum { /* counted from the position of grad_scale */
   STEP_GRAD_SCALE,

@@ -11,6 +11,7 @@
 
 static const char *const sgd_groups[] = {"params", "grads", "momentum_buffers"};
 static const char *const adam_groups[] = {"params", "grads", "m", "v"};
+static const char *const amsgrad_groups[] = {"params", "grads", "m", "v", "max_v"};
 static const char *const rmsprop_groups[] = {"params", "grads", "square_avg", "momentum_buffer", "grad_avg"};
 enum { PARAMS, GRADS };
 
@@ -119,6 +120,24 @@ const capl_op capl_op_adam_step = {
          "params, grads, m, v: weight decay goes into g (Adam) or p *= 1 - lr * weight_decay (AdamW);\n"
          "m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g * g;\n"
          "p -= lr / (1 - beta1^step) * m / (sqrt(v / (1 - beta2^step)) + eps). step counts from 1.\n" STEP_DOC,
+};
+
+static capl_status amsgrad_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  return check_groups(call, GROUPS(amsgrad_groups), 1u << 2 | 1u << 3 | 1u << 4,
+                      &call->attr[AT(amsgrad_step, grad_scale)]);
+}
+
+const capl_op capl_op_amsgrad_step = {
+  NAME_AND_ATTRS(amsgrad_step),
+  .ins = "params_grads_m_v_max_v...",
+  .outs = "",
+  .step_groups = GROUP_COUNT(amsgrad_groups),
+  .shape = amsgrad_shape,
+  .doc = "One step of Adam or AdamW with amsgrad = true, as in PyTorch.\n"
+         "params, grads, m, v, max_v: as adam_step, then max_v = the larger of max_v and v, whose root divides in place\n"
+         "of v's.\n" STEP_DOC,
 };
 
 static capl_status rmsprop_shape(const capl_call *call, capl_out_spec *out)

@@ -196,6 +196,14 @@ function check.options(op, spec, options)
   return check.arguments(op, spec, options)
 end
 
+--- Raises where something is given to a function that takes no arguments.
+function check.nothing(op, given)
+  if given == nil then return end
+  local key = type(given) == "table" and next(given)
+  if always_on[key] then check.unknown(op, "option", key, {}) end
+  check.fail(op, "takes no arguments, got a " .. core.typename(given))
+end
+
 --- An options table whose keys are all among names (a list); an empty one for none. Its values are checked elsewhere.
 function check.keys(op, options, names)
   if options == nil then return {} end

@@ -45,11 +45,17 @@ local of_loaders = {
 
 -- Options of PyTorch that are not here: by function, or by the beginning of its name, what to write instead.
 local instead = {
-  ["optim.Adam"] = {amsgrad = "it is not here; betas = {0.9, 0.9999} also forgets large gradients slowly",
-    maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
+  ["optim.Adam"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
     fused = "leave it out: all parameters step in one call", capturable = "leave it out: every step can be captured"},
   ["optim.SGD"] = {maximize = "give minus the loss", foreach = "leave it out: all parameters step in one call",
     fused = "leave it out: all parameters step in one call"},
+  ["sum"] = {dtype = "x:to(dtype) before it"}, ["mean"] = {dtype = "x:to(dtype) before it"},
+  ["sort"] = {stable = "leave it out: equal elements stay in order"},
+  ["topk"] = {sorted = "leave it out: values come in order"},
+  ["multilabel_soft_margin"] = {weight = "nn.bce_with_logits has it and computes the same"},
+  ["nn.MultiLabelSoftMarginLoss"] = {weight = "nn.BCEWithLogitsLoss has it and computes the same"},
+  ["nn.Embedding"] = {max_norm = "divide rows of its weight by their norm between steps, in capl.no_grad",
+    sparse = "leave it out: gradients are dense", scale_grad_by_freq = "it is not here; use a smaller learning rate"},
   ["nn.AvgPool"] = {dilation = "averages have no gaps; nn.Conv2d with constant weights does that"},
   ["nn.LSTM"] = {proj_size = "nn.LSTM has it; or put nn.Linear after the layer"},
   ["nn."] = {inplace = "leave it out: memory of what is not needed is released", device = "model:to(\"cuda\")",

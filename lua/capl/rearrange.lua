@@ -163,7 +163,7 @@ end
 function methods.masked_fill(x, mask, value)
   check.arg(1, "masked_fill", "tensor", mask)
   if not is_tensor(value) then
-    return (op.where(mask, number_in.constant(x, check.arg(2, "masked_fill", "number", value)), x))
+    return (op.where(mask, number_in.exactly("masked_fill", x, check.arg(2, "masked_fill", "number", value)), x))
   end
   if value.ndim > 0 then
     check.fail("masked_fill", ("the value has %d dims, one number has none"):format(value.ndim),

@@ -375,6 +375,7 @@ end
 -- eg   capl.tensor{3, 9, 5}:max():item()  --> 9
 function methods.max(x, dim, keep)
   if dim == nil then return x:amax() end
+  if is_tensor(dim) then check.fail("max", "the dim is a tensor", "x:maximum(y) is the larger of each two") end
   local places = x:argmax(dim, keep)
   if not x.requires_grad or x.ndim == 0 then return x:amax(dim, keep), places end
   local kept = places.ndim == x.ndim and places or places:unsqueeze(check.dim(1, "max", dim, x.ndim))
@@ -390,20 +391,24 @@ function methods.argmin(x, dim, keep) return methods.argmax(backwards(x), dim, k
 -- eg   capl.tensor{3, 9, 5}:min():item()  --> 3
 function methods.min(x, dim, keep)
   if dim == nil then return x:amin() end
+  if is_tensor(dim) then check.fail("min", "the dim is a tensor", "x:minimum(y) is the smaller of each two") end
   local values, places = methods.max(backwards(x), dim, keep)
   return backwards(values, x.dtype), places
 end
 
---- x:var([dims][, {keepdim, unbiased}]): mean squared distance from the mean; unbiased (n-1) unless unbiased = false.
+--- x:var([dims][, {keepdim, unbiased, correction}]): mean squared distance from the mean; unbiased (divided by n - 1)
+-- unless unbiased = false (n) or correction = c (n - c).
 -- eg   capl.tensor{1, 3}:var():item()  --> 2
 function methods.var(x, dims, opts)
   if type(dims) == "table" and dims[1] == nil then dims, opts = nil, dims end
-  local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean", default = true}},
-    opts)
+  local o = check.options("var", {{"keepdim", "boolean", default = false}, {"unbiased", "boolean"},
+    {"correction", "number"}}, opts)
+  if o.unbiased ~= nil and o.correction then check.fail("var", "unbiased and correction are both given") end
   local centred = x - x:mean(dims, true)
   local biased = (centred * centred):mean(dims, o.keepdim)
   local n = x:numel() / biased:numel()
-  return o.unbiased and biased * (n / (n - 1)) or biased
+  local correction = o.correction or o.unbiased == false and 0 or 1
+  return correction == 0 and biased or biased * (n / math.max(n - correction, 0))
 end
 
 --- x:std(…): square root of x:var(…); without gradient where all elements are equal.
@@ -453,6 +458,7 @@ end
 -- eg   capl.where(capl.tensor{1, -1}:gt(0), 7, 0):tolist()[1]  --> 7
 function tensor.where(condition, a, b)
   check.arg(1, "where", "tensor", condition)
+  operand("where", a) operand("where", b)
   local like = is_tensor(a) and a or is_tensor(b) and b
   local function side(v)
     if like or is_tensor(v) then return number_in.like(like, v) end
@@ -463,13 +469,13 @@ end
 
 --- capl.zeros_like(x[, options]), ones_like, empty_like, rand_like, randn_like: shape, dtype and device of x.
 -- eg   capl.ones_like(capl.zeros(2, 3)):numel()  --> 6
+local function options_like(fname, x, opts)
+  check.arg(1, fname, "tensor", x)
+  return check.options(fname, {{"dtype", "string", default = x.dtype}, {"device", "string", default = x.device},
+    {"requires_grad", "boolean"}}, opts)
+end
 for _, name in ipairs{"zeros", "ones", "empty", "rand", "randn"} do
-  tensor[name .. "_like"] = function(x, opts)
-    check.arg(1, name .. "_like", "tensor", x)
-    local o = check.options(name .. "_like", {{"dtype", "string", default = x.dtype},
-      {"device", "string", default = x.device}, {"requires_grad", "boolean"}}, opts)
-    return core[name](x.shape, o)
-  end
+  tensor[name .. "_like"] = function(x, opts) return core[name](x.shape, options_like(name .. "_like", x, opts)) end
 end
 
 --- capl.eye(n[, {dtype, device}]): the n x n identity matrix, f32 unless said.
@@ -482,14 +488,15 @@ function tensor.eye(n, opts)
   return i:view(n, 1):eq(i:view(1, n)):to(o.dtype)
 end
 
---- capl.full_like(x, value): value in the shape, dtype and device of x.
+--- capl.full_like(x, value[, options]): value in the shape, dtype and device of x.
 -- eg   capl.full_like(capl.zeros(3), 7):get(3)  --> 7
-function tensor.full_like(x, value)
-  check.arg(1, "full_like", "tensor", x)
-  return core.full(x.shape, check.arg(2, "full_like", "number", value), {dtype = x.dtype, device = x.device})
+function tensor.full_like(x, value, opts)
+  local o = options_like("full_like", x, opts)
+  return core.full(x.shape, check.arg(2, "full_like", "number", value), o)
 end
 
 require "elementwise"
 for name, fn in pairs(require "rearrange") do tensor[name] = fn end
+require "arity" -- the last one: of all methods
 
 return tensor

@@ -15,8 +15,8 @@
 enum { REAL = CAPL_BIT(CAPL_F32) | CAPL_BIT(CAPL_F16) | CAPL_BIT(CAPL_BF16) };
 
 /* Ops whose tensors are f32 by definition: master weights, gradients, optimizer states. */
-static const capl_op_id f32_only[] = {CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm,
-                                      CAPL_OP_step_control};
+static const capl_op_id f32_only[] = {CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_amsgrad_step,
+                                      CAPL_OP_rmsprop_step, CAPL_OP_grad_norm, CAPL_OP_step_control};
 
 static uint32_t wanted_dtypes(capl_op_id op)
 {

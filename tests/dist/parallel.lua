@@ -201,10 +201,11 @@ compare("SyncBatchNorm", {shape = {2, 6, 6}, n = equal_parts(3), tolerance = 2e-
   build = conv_net(nn.SyncBatchNorm), other = conv_net(nn.BatchNorm2d),
   step = function(opt, model, x, weight) opt:backward_step((model(x) ^ 2):mean() * weight) end})
 do
+  local build = conv_net(function(n) return nn.BatchNorm2d(n, {momentum = false}) end)
   capl.manual_seed(3)
-  local whole = conv_net(nn.BatchNorm2d)()
+  local whole = build()
   capl.manual_seed(3)
-  local synced = nn.convert_sync_batchnorm(conv_net(nn.BatchNorm2d)())
+  local synced = nn.convert_sync_batchnorm(build())
   expect("layers are converted", synced[2].__name == (size > 1 and "SyncBatchNorm" or "BatchNorm2d"))
   local one = optim.SGD(synced:parameters(), {lr = 0.05})
   local x, all, total = images(unequal, 9, {2, 6, 6})

@@ -12,12 +12,12 @@ import subprocess
 import sys
 import tempfile
 
-try:
-    torch = None
-    if "--scripts" not in sys.argv:
-        import torch
-except ImportError:
-    sys.exit(77)
+import with_torch
+
+torch = None
+if "--scripts" not in sys.argv:
+    with_torch.need("torch")
+    import torch
 
 ROOT, CAPL = os.environ["CAPL_SOURCE_DIR"], os.environ["CAPL_BIN"]
 # What gives random numbers, or says nothing of numbers, is compared by its shape, or not at all.

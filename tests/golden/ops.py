@@ -170,6 +170,8 @@ OPTIMIZERS = [
     ("AdamW", {"lr": 0.01, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1}),
     ("RMSprop", {"lr": 0.01, "alpha": 0.99, "eps": 1e-8}),
     ("RMSprop", {"lr": 0.01, "alpha": 0.9, "eps": 1e-8, "momentum": 0.9, "centered": True, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.01, "betas": [0.9, 0.5], "eps": 1e-8, "weight_decay": 0.1, "amsgrad": True}),
+    ("AdamW", {"lr": 0.01, "betas": [0.9, 0.5], "eps": 1e-8, "weight_decay": 0.1, "amsgrad": True}),
 ]
 
 

@@ -24,11 +24,28 @@ def numbers(tensor):
     return [rounded(v, 7) for v in tensor.detach().double().reshape(-1).tolist()]
 
 
+class Resize(nn.Module):
+    """interpolate as a layer: nn.Upsample has no mode area."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.options = options
+
+    def forward(self, x):
+        return nn.functional.interpolate(x, **self.options)
+
+
 # Lua's constructor, PyTorch's, shape of x. All outputs of the module are flattened behind each other.
 MODULES = [
     ("nn.BatchNorm2d(4, {affine = false})", lambda: nn.BatchNorm2d(4, affine=False), (2, 4, 3, 5)),
     ("nn.BatchNorm2d(4, {bias = false, momentum = 0.3})", lambda: nn.BatchNorm2d(4, bias=False, momentum=0.3), (2, 4, 3, 5)),
     ("nn.BatchNorm2d(4, {track_running_stats = false})", lambda: nn.BatchNorm2d(4, track_running_stats=False), (2, 4, 3, 5)),
+    ("nn.BatchNorm2d(4, {momentum = false})", lambda: nn.BatchNorm2d(4, momentum=None), (2, 4, 3, 5)),
+    ("nn.GroupNorm(2, 4, {bias = false})", lambda: nn.GroupNorm(2, 4, bias=False), (2, 4, 3, 5)),
+    ("nn.MultiheadAttention(4, 2, {add_bias_kv = true, add_zero_attn = true})",
+     lambda: nn.MultiheadAttention(4, 2, add_bias_kv=True, add_zero_attn=True), (5, 2, 4)),
+    ("nn.TransformerEncoderLayer(4, 2, 6, {bias = false, dropout = 0})",
+     lambda: nn.TransformerEncoderLayer(4, 2, 6, bias=False, dropout=0), (5, 2, 4)),
     ("nn.BatchNorm1d(4, {affine = false, track_running_stats = false})",
      lambda: nn.BatchNorm1d(4, affine=False, track_running_stats=False), (3, 4, 5)),
     ("nn.Conv2d(3, 4, 3, {padding = 1, padding_mode = 'reflect'})", lambda: nn.Conv2d(3, 4, 3, padding=1, padding_mode="reflect"), (2, 3, 4, 5)),
@@ -53,6 +70,11 @@ MODULES = [
     ("nn.Upsample{size = {9, 4}, mode = 'bicubic'}", lambda: nn.Upsample(size=(9, 4), mode="bicubic"), (2, 3, 6, 5)),
     ("nn.Upsample{scale_factor = {1.7, 0.6}, mode = 'bicubic'}", lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="bicubic"), (2, 3, 6, 5)),
     ("nn.Upsample{size = {9, 4}, mode = 'bicubic', align_corners = true}", lambda: nn.Upsample(size=(9, 4), mode="bicubic", align_corners=True), (2, 3, 6, 5)),
+    ("nn.Upsample{size = {4, 3}, mode = 'area'}", lambda: Resize(size=(4, 3), mode="area"), (2, 3, 6, 5)),
+    ("nn.Upsample{scale_factor = 1.7, mode = 'area'}", lambda: Resize(scale_factor=1.7, mode="area"), (2, 3, 6)),
+    ("nn.Upsample{scale_factor = 1.7, mode = 'linear'}", lambda: Resize(scale_factor=1.7, mode="linear"), (2, 3, 6)),
+    ("nn.Upsample{size = 4, mode = 'linear', align_corners = true}", lambda: Resize(size=4, mode="linear", align_corners=True), (2, 3, 6)),
+    ("nn.Upsample{size = 9, mode = 'nearest'}", lambda: Resize(size=9, mode="nearest"), (2, 3, 6)),
     ("nn.Upsample{size = {9, 4}, mode = 'nearest-exact'}", lambda: nn.Upsample(size=(9, 4), mode="nearest-exact"), (2, 3, 6, 5)),
     ("nn.Upsample{scale_factor = {1.7, 0.6}, mode = 'nearest-exact'}", lambda: nn.Upsample(scale_factor=(1.7, 0.6), mode="nearest-exact"), (2, 3, 6, 5)),
 ]
@@ -67,7 +89,10 @@ def of_module(lua, make, shape):
     with torch.no_grad():
         for p in module.parameters():
             p.copy_(wave(p.shape, 0.5, 0.9))
-    outputs = flat(module(x))
+    if "Multihead" in lua:
+        outputs = flat(module(x, x, x, need_weights=False)[0])
+    else:
+        outputs = flat(module(x))
     (outputs[0] * wave(outputs[0].shape, 1, 1)).sum().backward()
     out = {"lua": lua, "shape": list(shape), "y": [numbers(y) for y in outputs], "dx": numbers(x.grad),
            "dp": {name: numbers(p.grad) for name, p in module.named_parameters()}}

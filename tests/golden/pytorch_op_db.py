@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's own samples of its operators (op_db) and modules (module_db), run by PyTorch and by capl: values and gradients.
 
-usage: pytorch_op_db.py [--all] [--table] [--options] [OP...]     needs PyTorch 2.15 and expecttest; skipped without them
+usage: pytorch_op_db.py [--all] [--table] [--options] [OP...]     needs PyTorch 2.15 and expecttest: with_torch.py
   (nothing)  six samples of each op and module (nn.NAME); fails where one differs, unless KNOWN says why
   --all      every sample; --table prints the counts of docs/from-pytorch.md, --options what was asked for in vain
 SPDX-License-Identifier: Apache-2.0
@@ -16,12 +16,16 @@ import sys
 import tempfile
 import textwrap
 
+import with_torch
+
+with_torch.need("torch", "expecttest")
+
 try:
-    import torch
-    from torch.testing._internal.common_methods_invocations import op_db
-    from torch.testing._internal.common_modules import module_db
+    import torch  # noqa: E402
+    from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+    from torch.testing._internal.common_modules import module_db  # noqa: E402
 except ImportError as why:
-    print(f"skipped: {why}")
+    print(f"skipped: NOTHING WAS COMPARED WITH PYTORCH: {why}")
     sys.exit(77)
 
 CAPL = os.environ.get("CAPL_BIN", "build/capl")
@@ -57,8 +61,8 @@ TABLE = {
     "flatten": ("start_dim:d end_dim:d", "x:flatten({start_dim}, {end_dim})"), "unflatten": ("dim:d sizes", "x:unflatten({dim}, {sizes})"),
     "movedim": ("a:d b:d", "x:movedim({a}, {b})"), "triu": ("k", "x:triu({k})"), "tril": ("k", "x:tril({k})"),
     "expand": ("size", "x:expand({size})"), "cat": ("dim:d", "capl.cat(x, {dim})"), "stack": ("dim:d", "capl.stack(x, {dim})"),
-    "std": ("dim:d unbiased keepdim correction=None", "x:std({dim}, {{unbiased = {unbiased}, keepdim = {keepdim}}})"),
-    "var": ("dim:d unbiased keepdim correction=None", "x:var({dim}, {{unbiased = {unbiased}, keepdim = {keepdim}}})"),
+    "std": ("dim:d unbiased keepdim correction", "x:std({dim}, {{unbiased = {unbiased}, keepdim = {keepdim}, correction = {correction}}})"),
+    "var": ("dim:d unbiased keepdim correction", "x:var({dim}, {{unbiased = {unbiased}, keepdim = {keepdim}, correction = {correction}}})"),
     "norm": ("p dim:d keepdim dtype=None", "x:norm({p}, {dim}, {keepdim})"),
     "add": ("y alpha=1", "x + {y}"), "sub": ("y alpha=1", "x - {y}"), "mul": ("y", "x * {y}"), "pow": ("y", "x ^ {y}"),
     "div.no_rounding_mode": ("y rounding_mode=None", "x / {y}"), "__radd__": ("y", "{y} + x"), "__rsub__": ("y", "{y} - x"),
@@ -180,6 +184,8 @@ class Sample:
             return "nil"
         if isinstance(value, str):
             return json.dumps(value)
+        if value in (torch.nn.functional.relu, torch.nn.functional.gelu):
+            return json.dumps(value.__name__)
         raise NoOption(type(value).__name__)
 
     def theirs(self):
@@ -223,6 +229,8 @@ class ModuleSample(Sample):
             default = known[key].default if key in known else None
             if i < MODULES[name]:
                 place.append(self.lua(value, "d" if key in DIMS else ""))
+            elif key == "momentum" and value is None:
+                options.append("momentum = false")
             elif key not in UNSAID and value is not None and (torch.is_tensor(value) or value != default):
                 options.append(f"{key} = {self.lua(value, 'd' if key in DIMS else '')}")
         return f"nn.{name}({', '.join(place + (['{' + ', '.join(options) + '}'] if options else []))})"

@@ -131,7 +131,7 @@ describe("a captured step equals the plain one", function()
       local matrices, others = {}, {}
       for _, x in ipairs(p) do table.insert(#x.shape > 1 and matrices or others, x) end
       return optim.join{optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 7}}),
-        optim.AdamW(others, {lr = 0.003})}
+        optim.AdamW(others, {lr = 0.003, amsgrad = true})}
     end})
   end)
 

@@ -102,7 +102,8 @@ local function build(options)
   local o = {}
   o.model = nn.Sequential{nn.Conv2d(1, 2, 3, {stride = 4}), nn.BatchNorm2d(2), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2),
     nn.Linear(2 * 5 * 10, 6)}
-  o.optimizer = optim.AdamW(o.model:parameters(), {lr = options and options.lr or 0.01})
+  o.optimizer = optim.AdamW(o.model:parameters(), {lr = options and options.lr or 0.01,
+    amsgrad = options and options.amsgrad})
   o.train = data.loader{source = data.captcha{charset = "0O1", length = 2, width = 40, height = 20, count = 22,
     seed = 5}, role = "train", batch = 4, workers = options and options.workers or 0, augment = {rotate = 10}, seed = 3}
   return o
@@ -176,7 +177,8 @@ describe("train.Checkpoint", function()
       local matrices, others = {}, {}
       for _, p in ipairs(o.model:parameters()) do table.insert(p.ndim == 2 and matrices or others, p) end
       o.optimizer = optim.join({optim.Muon(matrices, {lr = optim.schedule.cosine{lr = 0.02, T_max = 12}}),
-        optim.AdamW(others, {lr = 0.01, clip_norm = 1})}, {loss_scale = {init_scale = 1024, growth_interval = 3}})
+        optim.AdamW(others, {lr = 0.01, clip_norm = 1, amsgrad = true})},
+        {loss_scale = {init_scale = 1024, growth_interval = 3}})
       return o
     end
     local whole = joined()
@@ -295,6 +297,19 @@ describe("train.Checkpoint", function()
     ck:save()
     local second = build{lr = optim.schedule.cosine{lr = 0.01, T_max = 8}}
     assert.equal(2, (checkpoint_of(second, where):resume(where)))
+  end)
+
+  it("keeps the recipe's value of an option that the version before did not save", function()
+    local o = build()
+    run_loop(o, 2, checkpoint_of(o, where, {every = 2}))
+    local file = where .. "/step-000002.capl"
+    local saved = train.load(file)
+    saved.objects.optimizer.groups[1].amsgrad = nil
+    train.save(file, saved)
+    o = build{amsgrad = true}
+    assert.equal(2, (checkpoint_of(o, where):resume(where)))
+    assert.is_true(o.optimizer.groups[1].amsgrad)
+    assert.is_true(#run_loop(o, 3, nil, 2) == 1 and o.optimizer.state[o.model:parameters()[1]].max_exp_avg_sq ~= nil)
   end)
 
   it("refuses values that no run has saved, and names file and place", function()

@@ -7,8 +7,8 @@ local nn, optim = capl.nn, capl.optim
 local error_text, close = support.error_text, support.close
 
 local function mlp()
-  return nn.Sequential{nn.Linear(6, 8, {bias = false}), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 5), nn.Tanh(),
-    nn.Linear(5, 3)}
+  return nn.Sequential{nn.Linear(6, 8, {bias = false}), nn.BatchNorm1d(8, {momentum = false}), nn.ReLU(),
+    nn.Linear(8, 5), nn.Tanh(), nn.Linear(5, 3)}
 end
 
 local function batches(n)
@@ -39,6 +39,7 @@ end
 local optimizers = {
   SGD = function(p, lr) return optim.SGD(p, {lr = lr or 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.01}) end,
   AdamW = function(p, lr) return optim.AdamW(p, {lr = lr or 0.02, weight_decay = 0.1}) end,
+  ["Adam, amsgrad"] = function(p, lr) return optim.Adam(p, {lr = lr or 0.02, betas = {0.9, 0.5}, amsgrad = true}) end,
   RMSprop = function(p, lr) return optim.RMSprop(p, {lr = lr or 0.01, momentum = 0.5}) end,
 }
 

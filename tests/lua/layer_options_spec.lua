@@ -30,6 +30,9 @@ describe("options of layers", function()
     ["pooling with gaps"] = function() return nn.MaxPool2d(2, {stride = 1, dilation = {2, 1}}) end,
     ["averages with a divisor"] = function() return nn.AvgPool2d(2, {divisor_override = 3}) end,
     bicubic = function() return nn.Upsample{scale_factor = 1.5, mode = "bicubic"} end,
+    area = function() return nn.Upsample{size = {4, 3}, mode = "area"} end,
+    ["group norm without a bias"] = function() return nn.GroupNorm(3, 3, {bias = false}) end,
+    ["batch norm without a momentum"] = function() return nn.BatchNorm2d(3, {momentum = false}) end,
     ["nearest-exact"] = function() return nn.Upsample{size = {5, 9}, mode = "nearest-exact"} end,
   } do
     it("are saved with a model: " .. name, function()
@@ -78,17 +81,41 @@ describe("options of layers", function()
     assert.equal(2, n) -- weight and bias
   end)
 
+  it("let batch norm average all batches, whose number is kept", function()
+    local function batch(k) return capl.full({2, 3}, k) * capl.tensor{{1, 2, 3}, {3, 2, 1}} end
+    local layer, mean = nn.BatchNorm1d(3, {momentum = false}), 0
+    for k = 1, 3 do
+      layer(batch(k))
+      mean = mean + batch(k):mean(1) / 3
+    end
+    assert.is_true(layer.running_mean:allclose(mean))
+    local again = nn.BatchNorm1d(3, {momentum = false})
+    again:load_state_dict(layer:state_dict())
+    for _, l in ipairs{layer, again} do l:train()(batch(7)) end
+    assert.is_true(layer.running_mean:allclose(again.running_mean))
+    assert.is_true(layer.running_mean:allclose(mean * 0.75 + batch(7):mean(1) / 4))
+    local part = nn.Sequential{layer, nn.ReLU(), nn.Checkpoint(nn.BatchNorm1d(3, {momentum = false}))}
+    part(batch(2)):sum():backward()
+    assert.equal(1, part:state_dict()["2.num_batches_tracked"]:item())
+    says("momentum is a number, or false", nn.BatchNorm2d, 3, {momentum = true})
+    says("momentum must be a number from 0 to 1 or boolean, got 2", nn.BatchNorm2d, 3, {momentum = 2})
+    local step = capl.capture(function(x) return layer(x):sum() end)
+    says("momentum was", function() for _ = 1, 3 do step(batch(1)) end end)
+  end)
+
   it("left out say what to write instead", function()
     local p = nn.Linear(2, 1):parameters()
     says("unknown option 'maximize'; give minus the loss", optim.Adam, p, {maximize = true})
-    says("unknown option 'amsgrad'; it is not here", optim.AdamW, p, {amsgrad = true})
     says("nn.AvgPool2d: divisor_override is not possible with ceil_mode", nn.AvgPool2d, 2, {divisor_override = 3,
       ceil_mode = true})
     says("averages have no gaps", nn.AvgPool2d, 2, {dilation = 2})
     says("unknown option 'fused'; leave it out", optim.AdamW, p, {fused = true})
     says("unknown option 'device'; model:to", nn.Linear, 2, 2, {device = "cuda"})
-    says("nn.AdaptiveAvgPool2d(size) computes the same", nn.interpolate, capl.ones(1, 1, 4, 4), {size = 2, mode = "area"})
-    says("x:unsqueeze(3)", nn.interpolate, capl.ones(1, 1, 4), {size = 2, mode = "linear"})
+    says('mode "linear" is for sequences (N,C,L), x has 4 dims', nn.interpolate, capl.ones(1, 1, 4, 4),
+      {size = 2, mode = "linear"})
+    says('mode "bicubic" is for images (N,C,H,W), x has 3 dims', nn.interpolate, capl.ones(1, 1, 4),
+      {size = 2, mode = "bicubic"})
+    says("size and scale_factor are numbers", nn.interpolate, capl.ones(1, 1, 4), {size = {2, 3}})
     says("targets are 4 labels one behind the other, target_lengths are 3 in sum", nn.ctc_loss,
       capl.zeros(4, 2, 3):log_softmax(-1), capl.tensor({1, 2, 1, 2}, {dtype = "i32"}), 4, {2, 1})
   end)

@@ -74,8 +74,9 @@ describe("optimizers", function()
   local coming_and_going = {"a", "ab", "ab", "inf", "b", "b", "ab", "inf", "a", "ab", "ab"}
 
   it("count the steps of each parameter, whether skipped steps are known or only the device knows", function()
-    for _, name in ipairs{"Adam", "SGD", "RMSprop", "Muon"} do
-      local options = {lr = 0.1, momentum = (name == "SGD" or name == "Muon") and 0.9 or nil}
+    for _, name in ipairs{"Adam", "AdamW", "SGD", "RMSprop", "Muon"} do
+      local options = {lr = 0.1, amsgrad = name == "AdamW" or nil,
+        momentum = (name == "SGD" or name == "Muon") and 0.9 or nil}
       local function train(clip_norm)
         options.clip_norm = clip_norm
         local p = {a = capl.tensor({{1, 2}, {3, 5}}, {requires_grad = true}),
@@ -127,7 +128,7 @@ describe("optimizers", function()
     local p = {leaf(1)}
     assert.equal("LINE: optim.AdamW: unknown option 'weight_deacy'; did you mean 'weight_decay'?",
       error_text(function() local o = optim.AdamW(p, {weight_deacy = 1}) return o end))
-    assert.equal("LINE: optim.AdamW: unknown option 'momentum'; known: params, lr, betas, eps, weight_decay",
+    assert.equal("LINE: optim.AdamW: unknown option 'momentum'; known: params, lr, betas, eps, weight_decay, amsgrad",
       error_text(function() local o = optim.AdamW({{params = p, momentum = 1}}) return o end))
     assert.equal("LINE: optim.SGD: lr is missing", error_text(function() local o = optim.SGD(p) return o end))
     assert.equal("LINE: optim.SGD: lr must be a number from 0 on or a schedule, got -1",

@@ -35,6 +35,11 @@ for _, attrs in ipairs {
 } do
   case {op = "adam_step", inputs = tensors(2, 2), attrs = attrs, writes = {1, 2, 5, 6, 7, 8}, dtypes = f32_only, batch = {1, 3, 5, 7}}
 end
+for _, attrs in ipairs {{lr = 0.01, step = 3, weight_decay = 0.1}, {lr = 0.01, step = 3, weight_decay = 0.1, decoupled = true, grad_scale = 2}} do
+  local list = tensors(3, 2)
+  list[9], list[10] = positive {3, 4}, positive {17}
+  case {op = "amsgrad_step", inputs = list, attrs = attrs, writes = {1, 2, 5, 6, 7, 8, 9, 10}, dtypes = f32_only, batch = {1, 3, 5, 7, 9}}
+end
 for _, attrs in ipairs {
   {lr = 0.01}, {lr = 0.01, alpha = 0.9, momentum = 0.9, weight_decay = 0.01}, {lr = 0.01, grad_scale = 2},
 } do
@@ -56,6 +61,12 @@ case {op = "adam_step", name = "expected", inputs = {one(1), one(2), one(0.5), o
 case {op = "adam_step", name = "decoupled, expected", inputs = {one(1), one(2), one(0.5), one(0.25)}, writes = {1, 3, 4}, dtypes = f32_only, batch = false,
   attrs = {lr = 0.1, beta1 = 0.5, beta2 = 0.75, eps = 0.5, step = 2, weight_decay = 0.2, decoupled = true},
   expect = {after = {[1] = {0.98 - 0.1 * (1.25 / 0.75) / (math.sqrt(1.1875 / 0.4375) + 0.5)}}}}
+for largest, name in pairs {[2] = "a larger one before, expected", [0.5] = "a smaller one before, expected"} do
+  local v = math.max(largest, 1.1875)
+  case {op = "amsgrad_step", name = name, inputs = {one(1), one(2), one(0.5), one(0.25), one(largest)}, writes = {1, 3, 4, 5}, dtypes = f32_only, batch = false,
+    attrs = {lr = 0.1, beta1 = 0.5, beta2 = 0.75, eps = 0.5, step = 2},
+    expect = {after = {[1] = {1 - 0.1 * (1.25 / 0.75) / (math.sqrt(v / 0.4375) + 0.5)}, [4] = {1.1875}, [5] = {v}}}}
+end
 case {op = "sgd_step", name = "a parameter without gradient stays", inputs = {one(1), one(5), one(2), false, one(3), one(4)}, writes = {1, 5}, dtypes = f32_only, batch = false,
   attrs = {lr = 1, momentum = 1}, expect = {after = {[1] = {1 - 5}, [2] = {5}, [6] = {4}}}}
 case {op = "sgd_step", name = "shapes that differ", inputs = {f32 {2, 2}, f32 {3}, f32 {2, 2}}, attrs = {lr = 1}, fails = {"shape", "grads[1] is (3), params[1] is (2,2)"}}

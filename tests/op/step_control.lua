@@ -80,6 +80,9 @@ local m, v = 0.5 * 0.5 + 0.5 * 2, 0.75 * 0.25 + 0.25 * 4
 step("adam_step", "numbers of a control", 2, {step = 99, beta1 = 0.5, beta2 = 0.75, eps = 0.5}, {0.5, 0.25},
   {[1] = {1 - 0.125 * (m / (1 - 0.5 ^ 3)) / (math.sqrt(v / (1 - 0.75 ^ 3)) + 0.5)}, [3] = {m}, [4] = {v}})
 step("adam_step", "a skipped step", 2, {step = 99}, {0.5, 0.25}, {[1] = {1}, [3] = {0.5}, [4] = {0.25}}, 1)
+step("amsgrad_step", "numbers of a control", 3, {step = 99, beta1 = 0.5, beta2 = 0.75, eps = 0.5}, {0.5, 0.25, 2},
+  {[1] = {1 - 0.125 * (m / (1 - 0.5 ^ 3)) / (math.sqrt(2 / (1 - 0.75 ^ 3)) + 0.5)}, [4] = {v}, [5] = {2}})
+step("amsgrad_step", "a skipped step", 3, {step = 99}, {0.5, 0.25, 0.1}, {[1] = {1}, [4] = {0.25}, [5] = {0.1}}, 1)
 step("sgd_step", "numbers of a control", 1, {momentum = 0.5, first_step = true}, {3}, {[1] = {1 - 0.125 * (0.5 * 3 + 2)}, [3] = {3.5}})
 step("sgd_step", "the first step by a control", 1, {momentum = 0.5, behind = 4}, {3}, {[1] = {1 - 0.125 * 2}, [3] = {2}})
 step("sgd_step", "a skipped step", 1, {momentum = 0.5}, {3}, {[1] = {1}, [3] = {3}}, 1)

@@ -429,6 +429,7 @@ static const struct {
   {CAPL_OP_sgd_step, 3, "lr=0.1 momentum=0.9 nesterov=true first_step=true"},
   {CAPL_OP_adam_step, 4, "lr=0.01 step=3 weight_decay=0.1"},
   {CAPL_OP_adam_step, 4, "lr=0.01 step=1 weight_decay=0.1 decoupled=true grad_scale=0.25"},
+  {CAPL_OP_amsgrad_step, 5, "lr=0.01 step=3 weight_decay=0.1 decoupled=true grad_scale=0.25"},
   {CAPL_OP_rmsprop_step, 5, "lr=0.01 weight_decay=0.1"},
   {CAPL_OP_rmsprop_step, 5, "lr=0.01 momentum=0.9 centered=true alpha=0.9"},
 };
@@ -441,7 +442,7 @@ static void make_groups(capl_device *device, int groups, capl_tensor **t)
 {
   for (int g = 0; g < groups; g++)
     for (int i = 0; i < TENSORS; i++) {
-      bool square = (groups == 4 && g == 3) || (groups == 5 && g == 2);
+      bool square = (groups >= 4 && g == 3) || (groups == 5 && g == 2);
       t[g * TENSORS + i] = make(device, CAPL_F32, square ? RUNNING : DATA, params[i].ndim, params[i].size,
                                 (uint32_t)(10 * g + i));
       if (groups == 5 && g == 4) OK(capl_tensor_fill(t[g * TENSORS + i], 0.125));
@@ -760,7 +761,8 @@ static void every_kernel_has_a_case(void **state)
 {
   (void)state;
   static const capl_op_id elsewhere[] = {
-    CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm, CAPL_OP_step_control, CAPL_OP_cast,
+    CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_amsgrad_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm,
+    CAPL_OP_step_control, CAPL_OP_cast,
     /* through the gradients of their op */
     CAPL_OP_conv2d_grad_x, CAPL_OP_conv2d_grad_w, CAPL_OP_linear_grad_x, CAPL_OP_linear_grad_w,
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,

@@ -124,6 +124,7 @@ static const struct {
   const char *attrs;
 } methods[] = {{CAPL_OP_sgd_step, 3, "lr=0.1 momentum=0.9"},
                {CAPL_OP_adam_step, 4, "lr=0.01 step=3 weight_decay=0.1 decoupled=true"},
+               {CAPL_OP_amsgrad_step, 5, "lr=0.01 step=3"},
                {CAPL_OP_rmsprop_step, 5, "lr=0.01 momentum=0.9 centered=true"}};
 
 /* A step of two weights; control: NULL = none. */

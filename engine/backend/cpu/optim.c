@@ -130,13 +130,14 @@ static step_numbers numbers_of(const capl_call *call, int n_groups, int scale, d
 
 static void adam_piece(const void *p, int64_t n, float *const *at)
 {
-  cpu_now->adam(&((const optim_job *)p)->adam, n, at[PARAM], at[GRAD], at[2], at[3]);
+  cpu_now->adam(&((const optim_job *)p)->adam, n, at[PARAM], at[GRAD], at[2], at[3], at[4]);
 }
 
-static capl_status cpu_adam_step(const capl_call *call)
+/* amsgrad_step has one group more. */
+static capl_status adam_of(const capl_call *call, int n_groups)
 {
   const struct attrs_adam_step *a = ATTRS(call, adam_step);
-  step_numbers now = numbers_of(call, 4, AT(adam_step, grad_scale), (double)a->step.i);
+  step_numbers now = numbers_of(call, n_groups, AT(adam_step, grad_scale), (double)a->step.i);
   if (now.skip) return CAPL_OK;
   double lr = now.lr, step = now.step;
   bool decoupled = a->decoupled.i;
@@ -146,8 +147,18 @@ static capl_status cpu_adam_step(const capl_call *call)
                         .keep_weight = decoupled ? (float)(1 - lr * a->weight_decay.f) : 1,
                         .rate = (float)(lr / (1 - pow(a->beta1.f, step))),
                         .root_correct = (float)(1 / sqrt(1 - pow(a->beta2.f, step)))};
-  run_step(&job, call, 4, adam_piece);
+  run_step(&job, call, n_groups, adam_piece);
   return CAPL_OK;
+}
+
+static capl_status cpu_adam_step(const capl_call *call)
+{
+  return adam_of(call, 4);
+}
+
+static capl_status cpu_amsgrad_step(const capl_call *call)
+{
+  return adam_of(call, 5);
 }
 
 /* ---- sgd ---- */
@@ -278,7 +289,7 @@ static bool supports_adam(const capl_call *call)
   return supports_groups(call, 4);
 }
 
-static bool supports_rmsprop(const capl_call *call)
+static bool supports_five(const capl_call *call)
 {
   return supports_groups(call, 5);
 }
@@ -296,7 +307,8 @@ static bool supports_norm(const capl_call *call)
 const capl_kernel cpu_optim_kernels[] = {
   {CAPL_OP_sgd_step, cpu_sgd_step, supports_sgd, CPU_F32},
   {CAPL_OP_adam_step, cpu_adam_step, supports_adam, CPU_F32},
-  {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_rmsprop, CPU_F32},
+  {CAPL_OP_amsgrad_step, cpu_amsgrad_step, supports_five, CPU_F32},
+  {CAPL_OP_rmsprop_step, cpu_rmsprop_step, supports_five, CPU_F32},
   {CAPL_OP_grad_norm, cpu_grad_norm, supports_norm, CPU_F32},
   {CAPL_OP_step_control, cpu_step_control, supports_control, CPU_F32},
   {0},

@@ -151,16 +151,26 @@ static capl_status run_step(step_job *job, const capl_call *call, int n_groups, 
   return status;
 }
 
-static capl_status cuda_adam_step(const capl_call *call)
+static capl_status adam_by(const capl_call *call, int kernel, int n_groups)
 {
   const struct attrs_adam_step *a = ATTRS(call, adam_step);
   bool decoupled = a->decoupled.i;
-  step_job job = {.kernel = OPTIM_ADAM};
+  step_job job = {.kernel = kernel};
   job.args.rule = (optim_rule){.beta1 = (float)a->beta1.f, .beta2 = (float)a->beta2.f, .eps = (float)a->eps.f,
                                .decay = decoupled ? 0 : (float)a->weight_decay.f};
-  return run_step(&job, call, 4, AT(adam_step, grad_scale),
+  return run_step(&job, call, n_groups, AT(adam_step, grad_scale),
                   (optim_sources){.step = (double)a->step.i, .beta1 = a->beta1.f, .beta2 = a->beta2.f,
                                   .decoupled_decay = decoupled ? a->weight_decay.f : 0});
+}
+
+static capl_status cuda_adam_step(const capl_call *call)
+{
+  return adam_by(call, OPTIM_ADAM, 4);
+}
+
+static capl_status cuda_amsgrad_step(const capl_call *call)
+{
+  return adam_by(call, OPTIM_AMSGRAD, 5);
 }
 
 static capl_status cuda_sgd_step(const capl_call *call)
@@ -331,6 +341,7 @@ static capl_status cuda_step_control(const capl_call *call)
 const capl_kernel cu_optim_kernels[] = {
   {CAPL_OP_sgd_step, cuda_sgd_step, NULL, CU_REAL},
   {CAPL_OP_adam_step, cuda_adam_step, NULL, CU_REAL},
+  {CAPL_OP_amsgrad_step, cuda_amsgrad_step, NULL, CU_REAL},
   {CAPL_OP_rmsprop_step, cuda_rmsprop_step, NULL, CU_REAL},
   {CAPL_OP_grad_norm, cuda_grad_norm, NULL, CU_REAL},
   {CAPL_OP_step_control, cuda_step_control, NULL, CAPL_BIT(CAPL_F32)},

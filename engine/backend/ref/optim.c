@@ -91,28 +91,46 @@ static capl_status ref_sgd_step(const capl_call *call)
   return step_all(call, 3, at, sgd);
 }
 
-/* v: p, g, m, v */
-static void adam(const capl_attr *attr, element *e)
+enum { FIRST_MOMENT = 2, SECOND_MOMENT, LARGEST }; /* the last one: amsgrad */
+
+/* rooted: the state whose root divides */
+static void adam_by(const capl_attr *attr, element *e, int rooted)
 {
   const struct attrs_adam_step *a = (const void *)attr;
-  enum { FIRST_MOMENT = 2, SECOND_MOMENT };
   double lr = a->lr.f, beta1 = a->beta1.f, beta2 = a->beta2.f, step = (double)a->step.i;
   double g = e->v[GRAD];
   if (a->decoupled.i) e->v[PARAM] *= 1 - lr * a->weight_decay.f;
   else g += a->weight_decay.f * e->v[PARAM];
   double m = beta1 * e->v[FIRST_MOMENT] + (1 - beta1) * g;
   double v = beta2 * e->v[SECOND_MOMENT] + (1 - beta2) * g * g;
-  double unbiased_m = m / (1 - pow(beta1, step));
-  double unbiased_v = v / (1 - pow(beta2, step));
   e->v[FIRST_MOMENT] = m;
   e->v[SECOND_MOMENT] = v;
+  if (rooted == LARGEST && !(e->v[LARGEST] > v)) e->v[LARGEST] = v;
+  double unbiased_m = m / (1 - pow(beta1, step));
+  double unbiased_v = e->v[rooted] / (1 - pow(beta2, step));
   e->v[PARAM] -= lr * unbiased_m / (sqrt(unbiased_v) + a->eps.f);
+}
+
+static void adam(const capl_attr *attr, element *e)
+{
+  adam_by(attr, e, SECOND_MOMENT);
+}
+
+static void amsgrad(const capl_attr *attr, element *e)
+{
+  adam_by(attr, e, LARGEST);
 }
 
 static capl_status ref_adam_step(const capl_call *call)
 {
   places at = {.step = AT(adam_step, step), .first_step = -1, .grad_scale = AT(adam_step, grad_scale)};
   return step_all(call, 4, at, adam);
+}
+
+static capl_status ref_amsgrad_step(const capl_call *call)
+{
+  places at = {.step = AT(amsgrad_step, step), .first_step = -1, .grad_scale = AT(amsgrad_step, grad_scale)};
+  return step_all(call, 5, at, amsgrad);
 }
 
 /* v: p, g, square_avg, buffer, grad_avg */
@@ -198,6 +216,7 @@ static capl_status ref_step_control(const capl_call *call)
 const capl_kernel ref_optim_kernels[] = {
   {CAPL_OP_sgd_step, ref_sgd_step, ref_supports_any, 0},
   {CAPL_OP_adam_step, ref_adam_step, ref_supports_any, 0},
+  {CAPL_OP_amsgrad_step, ref_amsgrad_step, ref_supports_any, 0},
   {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any, 0},
   {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any, 0},
   {CAPL_OP_step_control, ref_step_control, ref_supports_any, 0},

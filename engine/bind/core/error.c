@@ -303,7 +303,7 @@ static void push_near_field(lua_State *L, const char *wanted)
   lua_pop(L, 1);
 }
 
-/* What other programs have by these names, and what there is instead. */
+/* What other programs have by these names, and what there is instead; ":name" is a method. */
 static const char *there_is_instead(const char *name)
 {
   static const struct { const char *name, *instead; } known[] = {
@@ -320,6 +320,12 @@ static const char *there_is_instead(const char *name)
     {"debug", "recipes have no debug: errors show their stack; docs/sandbox.md"},
     {"len", "#x is the length of a list or a text, x:size(1) of a tensor"},
     {"range", "for i = 1, n do … end; capl.arange(n) is a tensor"},
+    {":cuda", "model:to(\"cuda\")"}, {":cpu", "model:to(\"cpu\")"}, {":half", "model:to(\"f16\")"},
+    {":float", "model:to(\"f32\")"}, {":double", "model:to(\"f64\")"}, {":bfloat16", "model:to(\"bf16\")"},
+    {":modules", "for name, m in model:named_modules() do … end"},
+    {":buffers", "for name, t in model:named_buffers() do … end"},
+    {":register_forward_hook", "a class of your own whose forward calls the layer: docs/nn.md"},
+    {":compile", "capl.fuse is on by default; capl.capture(step) replays a step on a GPU"},
   };
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (strcmp(known[i].name, name) == 0) return known[i].instead;
@@ -329,22 +335,24 @@ static const char *there_is_instead(const char *name)
 /* Sets the hint of the error table on top when text complains of a global or field that does not exist. */
 static void hint_near_name(lua_State *L, const char *text)
 {
-  char kind[8], name[64];
+  char kind[8], name[65] = ":";
   const char *at = strstr(text, "attempt to ");
-  if (!at || sscanf(at, "attempt to %*[a-z] %7[a-z] '%63[^']' (a nil value)", kind, name) != 2) return;
-  const char *instead = strcmp(kind, "global") == 0 ? there_is_instead(name) : NULL;
+  if (!at || !strstr(at, "(a nil value)") || sscanf(at, "attempt to %*[a-z] %7[a-z] '%63[^']'", kind, name + 1) != 2)
+    return;
+  bool method = strcmp(kind, "method") == 0;
+  const char *instead = method || strcmp(kind, "global") == 0 ? there_is_instead(name + !method) : NULL;
   if (instead) {
     set_text(L, "hint", instead);
     return;
   }
   if (strcmp(kind, "global") == 0) {
-    capl_suggestion s = {.wanted = name};
+    capl_suggestion s = {.wanted = name + 1};
     bind_whole_environment(L);
     suggest_keys(L, &s);
     if (s.nearest) lua_pushfstring(L, "%s", s.nearest); else lua_pushnil(L);
     lua_remove(L, -2);
   } else if (strcmp(kind, "field") == 0) {
-    push_near_field(L, name);
+    push_near_field(L, name + 1);
   } else {
     return;
   }

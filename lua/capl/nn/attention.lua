@@ -109,7 +109,7 @@ local multihead_spec = {
   positional = 2,
   {"embed_dim", "whole", required = true}, {"num_heads", "whole", required = true}, {"dropout", "number", default = 0},
   {"bias", "boolean", default = true}, {"batch_first", "boolean", default = false}, {"kdim", "whole"},
-  {"vdim", "whole"},
+  {"vdim", "whole"}, {"add_bias_kv", "boolean", default = false}, {"add_zero_attn", "boolean", default = false},
 }
 local forward_spec = {
   {"key_padding_mask", "tensor"}, {"need_weights", "boolean", default = false}, {"attn_mask", "tensor"},
@@ -120,10 +120,11 @@ local forward_spec = {
 -- in   query (L, N, E), key and value (S, N, E); with batch_first (N, L, E) and (N, S, E); without N: one sequence
 -- out  y like query; with need_weights also the weights (N, L, S), or (N, heads, L, S) with average_attn_weights =
 --      false
--- opts nn.MultiheadAttention(embed_dim, num_heads, {dropout = 0, bias = true, batch_first = false}); of a call:
+-- opts nn.MultiheadAttention(embed_dim, num_heads, {dropout = 0, bias = true, batch_first = false, add_bias_kv = false
+--      (true: one more key and value, which are trained), add_zero_attn = false (true: one more, zeros)}); of a call:
 --      key_padding_mask (N, S), attn_mask (L, S) or (N * heads, L, S): bool with true = does NOT take part (as in
 --      PyTorch's layer), or added to the scores; is_causal = false; need_weights = false
--- init in_proj_weight xavier uniform; biases 0; out_proj.weight as nn.Linear
+-- init in_proj_weight xavier uniform; biases 0; bias_k, bias_v xavier normal; out_proj.weight as nn.Linear
 -- errs value: num_heads does not divide embed_dim; shape
 -- paper A. Vaswani and others: Attention is all you need, 2017
 -- eg   nn.MultiheadAttention(8, 2, {batch_first = true})(capl.zeros(3, 5, 8)):size(2)  --> 5
@@ -147,6 +148,12 @@ function MultiheadAttention:init(...)
   self.dropout = check_dropout(fname, o.dropout)
   self.in_proj_weight = parameter.uniform({3 * E, E}, math.sqrt(6 / (4 * E)))
   if o.bias then self.in_proj_bias = parameter.constant(3 * E, 0) end
+  if o.add_bias_kv then
+    for _, name in ipairs{"bias_k", "bias_v"} do
+      self[name] = core.fill_random(core.empty{1, 1, E}, "normal", 0, E ^ -0.5):requires_grad_():keep()
+    end
+  end
+  self.add_zero_attn = o.add_zero_attn
   self.out_proj = Linear(E, E, {bias = o.bias})
   if o.bias then parameter.init.zeros(self.out_proj.bias) end
 end
@@ -208,6 +215,26 @@ local function score_mask(self, o, N, L, S)
   return mask or padding
 end
 
+-- Keys or values (N, heads, S, E / heads) with those behind them that the layer itself adds.
+local function with_more(self, x, own)
+  local shape = x.shape
+  shape[3] = 1
+  if own then
+    own = own:reshape(1, shape[2], 1, shape[4]):expand(shape)
+    x = op.concat(x, own.dtype == x.dtype and own or own:to(x.dtype), {dim = 3})
+  end
+  if not self.add_zero_attn then return x end
+  return (op.concat(x, core.zeros(shape, {dtype = x.dtype, device = x.device}), {dim = 3}))
+end
+
+-- The mask of the keys that were given as one that lets those take part which the layer adds.
+local function with_more_keys(self, how, L, S)
+  local more = (self.bias_k and 1 or 0) + (self.add_zero_attn and 1 or 0)
+  if more == 0 then return end
+  if how.is_causal then how.attn_mask, how.is_causal = additive(causal_mask(L, S)), false end
+  if how.attn_mask then how.attn_mask = how.attn_mask:pad{0, more} end
+end
+
 -- y (N, heads, L, E / heads) -> as the input came.
 local function join(self, y, L, N)
   y = self.batch_first and y:permute(1, 3, 2, 4) or y:permute(3, 1, 2, 4)
@@ -228,6 +255,8 @@ function MultiheadAttention:forward(query, key, value, options)
   local q, k, v = heads(self, query, 0), heads(self, key, 1), heads(self, value, 2)
   local how = {attn_mask = score_mask(self, o, N, L, S), is_causal = o.is_causal,
     dropout_p = self.training and self.dropout or 0}
+  k, v = with_more(self, k, self.bias_k), with_more(self, v, self.bias_v)
+  with_more_keys(self, how, L, S)
   if not o.need_weights then
     local y = self.out_proj(join(self, attend(q, k, v, how), L, N))
     return y
@@ -262,14 +291,15 @@ local encoder_spec = {
   {"dim_feedforward", "whole", default = 2048}, {"dropout", "number", default = 0.1},
   {"activation", "string", default = "relu"}, {"layer_norm_eps", "number", default = 1e-5},
   {"batch_first", "boolean", default = false}, {"norm_first", "boolean", default = false},
+  {"bias", "boolean", default = true},
 }
 
 --- One layer of a transformer's encoder: self-attention, then two fully-connected layers, each with residual and norm.
 -- in   x (L, N, d_model), with batch_first (N, L, d_model)
 -- out  y like x
 -- opts nn.TransformerEncoderLayer(d_model, nhead, dim_feedforward = 2048, {dropout = 0.1, activation = "relu"|"gelu",
---      layer_norm_eps = 1e-5, batch_first = false, norm_first = false}); of a call: src_mask, src_key_padding_mask
---      (true = does not take part), is_causal = false
+--      layer_norm_eps = 1e-5, batch_first = false, norm_first = false, bias = true (of all parts)}); of a call:
+--      src_mask, src_key_padding_mask (true = does not take part), is_causal = false
 -- paper A. Vaswani and others: Attention is all you need, 2017
 -- eg   nn.TransformerEncoderLayer(8, 2, 16)(capl.zeros(5, 3, 8)):size(1)  --> 5
 local TransformerEncoderLayer = classes.class("TransformerEncoderLayer", Module)
@@ -281,12 +311,14 @@ function TransformerEncoderLayer:init(...)
   check.one_of(fname, "activation", o.activation, {"relu", "gelu"})
   check_dropout(fname, o.dropout)
   self.options = o
-  self.self_attn = MultiheadAttention(o.d_model, o.nhead, {dropout = o.dropout, batch_first = o.batch_first})
-  self.linear1 = Linear(o.d_model, o.dim_feedforward)
+  local linear, norm = {bias = o.bias}, {eps = o.layer_norm_eps, bias = o.bias}
+  self.self_attn = MultiheadAttention(o.d_model, o.nhead,
+    {dropout = o.dropout, batch_first = o.batch_first, bias = o.bias})
+  self.linear1 = Linear(o.d_model, o.dim_feedforward, linear)
   self.dropout = activation.Dropout(o.dropout)
-  self.linear2 = Linear(o.dim_feedforward, o.d_model)
-  self.norm1 = LayerNorm(o.d_model, {eps = o.layer_norm_eps})
-  self.norm2 = LayerNorm(o.d_model, {eps = o.layer_norm_eps})
+  self.linear2 = Linear(o.dim_feedforward, o.d_model, linear)
+  self.norm1 = LayerNorm(o.d_model, norm)
+  self.norm2 = LayerNorm(o.d_model, norm)
   self.dropout1 = activation.Dropout(o.dropout)
   self.dropout2 = activation.Dropout(o.dropout)
   self.norm_first, self.activation = o.norm_first, o.activation

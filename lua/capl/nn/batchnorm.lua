@@ -11,7 +11,8 @@ local op = core.op
 local spec = {
   positional = 1,
   {"num_features", "whole", required = true, from = 1}, {"eps", "number", default = 1e-5},
-  {"momentum", "number", default = 0.1}, {"affine", "boolean", default = true}, {"bias", "boolean", default = true},
+  {"momentum", "number", "boolean", default = 0.1, from = 0, to = 1}, {"affine", "boolean", default = true},
+  {"bias", "boolean", default = true},
   {"track_running_stats", "boolean", default = true},
 }
 
@@ -22,6 +23,9 @@ BatchNorm.counters = {batches = true} -- fields that change without the layer do
 
 function BatchNorm:init(...)
   local o = check.arguments("nn." .. self.__name, spec, ...)
+  if o.momentum == true then
+    check.fail("nn." .. self.__name, "momentum is a number, or false: the running statistics are then plain means")
+  end
   self.num_features, self.eps, self.momentum = o.num_features, o.eps, o.momentum
   self.constants = {} -- what stands for a weight or bias that is not there, by device and dtype
   if o.affine then self.weight = parameter.constant(o.num_features, 1) end
@@ -50,13 +54,17 @@ end
 
 local function count_batch(self) self.batches = self.batches + 1 end
 
+--- The share of this batch, already counted, in the running statistics; without a momentum all batches have the same.
+function BatchNorm:batch_share() return self.momentum or 1 / math.max(self.batches, 1) end
+
 -- Counts the batch -> momentum and whether the batch's statistics are used. A frozen layer (train.freeze) uses its
 -- running statistics in training, too; one without them always uses the batch's.
 local function begin(self)
   if not self.running_mean then return 0, true end
   local again, training = observer.recomputing, self.training and not self.frozen -- again: the batch has been counted
   if training and not again then observer:each_time(count_batch, self) end
-  return again and 0 or self.momentum, training
+  if again then return 0, training end
+  return training and self:batch_share() or self.momentum or 0, training
 end
 
 -- Weight and bias, or what stands for them.
@@ -97,6 +105,7 @@ end
 function BatchNorm:extra()
   local text = tostring(self.num_features) .. (self.weight and "" or ", not affine")
   if self.weight and not self.bias then text = text .. ", no bias" end
+  if not self.momentum then text = text .. ", momentum = false" end
   return self.running_mean and text or text .. ", no running statistics"
 end
 
@@ -104,8 +113,9 @@ end
 -- in   x (N, C, H, W)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias; training: of the batch, else the running statistics
 -- opts nn.BatchNorm2d(num_features, {eps = 1e-5, momentum = 0.1, affine = true, bias = true,
---      track_running_stats = true}); affine = false: no weight and no bias; track_running_stats = false: the batch's
---      statistics in evaluation, too
+--      track_running_stats = true}); momentum = false (PyTorch's None): running statistics are the mean of all batches'
+--      so far, whose number num_batches_tracked is saved; affine = false: no weight and no bias; track_running_stats =
+--      false: the batch's statistics in evaluation, too
 -- init weight 1, bias 0, running mean 0, running variance 1
 -- errs shape: x has other than num_features channels. state: y was given to a ReLU or SiLU, which was fused, and is
 --      read after the weights or x have changed; capl.fuse(false) fuses nothing

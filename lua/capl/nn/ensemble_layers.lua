@@ -105,10 +105,10 @@ end
 -- ---- batch norm ----
 
 local function normalize(self, x) -- x (N, M*C) or (N, M*C, H, W)
+  if self.training then self.batches = self.batches + 1 end
   local y, mean, invstd = op.batch_norm(x, self.weight:reshape(-1), self.bias:reshape(-1),
     self.running_mean:reshape(-1), self.running_var:reshape(-1),
-    {eps = self.eps, momentum = self.momentum, training = self.training})
-  if self.training then self.batches = self.batches + 1 end
+    {eps = self.eps, momentum = self:batch_share(), training = self.training})
   mean:free()
   invstd:free()
   return y

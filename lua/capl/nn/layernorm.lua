@@ -112,19 +112,20 @@ local function set_groups(self, groups, channels, o)
   self.attributes = {num_groups = groups, eps = o.eps}
   if not o.affine then return end
   self.weight = parameter.constant(channels, 1)
-  self.bias = parameter.constant(channels, 0)
+  if o.bias ~= false then self.bias = parameter.constant(channels, 0) end
 end
 
 local group_spec = {
   positional = 2,
   {"num_groups", "whole", required = true}, {"num_channels", "whole", required = true},
-  {"eps", "number", default = 1e-5}, {"affine", "boolean", default = true},
+  {"eps", "number", default = 1e-5}, {"affine", "boolean", default = true}, {"bias", "boolean", default = true},
 }
 
 --- Group normalization: per image, over the channels of a group and all pixels; the same in training and evaluation.
 -- in   x (N, num_channels, …)
 -- out  y like x: (x - mean) / sqrt(var + eps) * weight + bias
--- opts nn.GroupNorm(num_groups, num_channels, {eps = 1e-5, affine = true}); num_groups divides num_channels
+-- opts nn.GroupNorm(num_groups, num_channels, {eps = 1e-5, affine = true, bias = true}); num_groups divides
+--      num_channels
 -- init weight 1, bias 0
 -- errs shape: x has other than num_channels channels
 -- paper Y. Wu, K. He: Group normalization, 2018
@@ -190,6 +191,7 @@ for new, ndim in pairs{[InstanceNorm2d] = 4, [InstanceNorm1d] = 3} do
   end
 
   function new:extra() return tostring(self.num_features) end
+  require("nn.unbatched")(new, ndim)
 end
 
 return layernorm

@@ -78,7 +78,7 @@ function loss.kl_div(x, target, opts)
   parts.alike("kl_div", x, "x", target, "target")
   local log_p, t = parts.wide(x), parts.wide(target)
   local each = o.log_target and t:exp() * (t - log_p) or t * log_of(t) - t * log_p
-  if o.reduction == "batchmean" then return each:sum() / x:size(1) end
+  if o.reduction == "batchmean" then return each:sum() / (x.shape[1] or 1) end
   return parts.reduce("kl_div", each, o.reduction)
 end
 

@@ -180,7 +180,8 @@ function Module:apply(fn)
 end
 
 --- Releases all gradients.
-function Module:zero_grad()
+function Module:zero_grad(opts)
+  check.nothing("zero_grad", opts)
   for _, p in ipairs(self:parameters()) do p:zero_grad() end
 end
 

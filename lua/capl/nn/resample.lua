@@ -77,10 +77,6 @@ end
 
 --- Images of other sizes: mode "bicubic" or "nearest-exact"; attrs as those of the op interpolate.
 return function(x, attrs)
-  if x.ndim ~= 4 then
-    core.error{code = "shape", op = "interpolate", message = ("x must have 4 dims, it has %d"):format(x.ndim),
-      context = "x " .. core.describe(x)}
-  end
   if attrs.mode == "nearest-exact" then return along(along(x, 3, attrs), 4, attrs) end
   local dtype = x.dtype
   local y = along(along(dtype == "f64" and x or x:float(), 3, attrs), 4, attrs)

@@ -28,17 +28,12 @@ local resize_spec = {
 
 -- The attributes of op interpolate. scaled: sizes follow from x, so that recompute_scale_factor needs them.
 local function resize_attributes(fname, o)
-  if o.mode == "linear" then
-    check.fail(fname, "mode \"linear\" is that of sequences", "x:unsqueeze(3), and mode = \"bilinear\" with size {1, L}")
-  elseif o.mode == "area" then
-    check.fail(fname, "there is no mode \"area\"", "nn.AdaptiveAvgPool2d(size) computes the same")
-  end
-  check.one_of(fname, "mode", o.mode, {"nearest", "bilinear", "bicubic", "nearest-exact"})
+  check.one_of(fname, "mode", o.mode, {"nearest", "linear", "bilinear", "bicubic", "area", "nearest-exact"})
   if (o.size == nil) == (o.scale_factor == nil) then
     check.fail(fname, o.size and "size and scale_factor are both given" or "neither size nor scale_factor is given",
       "size = {height, width} in px, or scale_factor = 2")
   end
-  if o.align_corners and o.mode:find("nearest", 1, true) then
+  if o.align_corners and (o.mode == "area" or o.mode:find("nearest", 1, true)) then
     check.fail(fname, ("align_corners is about mode = \"bilinear\", mode is \"%s\""):format(o.mode))
   end
   local attrs = {mode = o.mode, align_corners = o.align_corners}
@@ -50,28 +45,55 @@ local function resize_attributes(fname, o)
   return attrs
 end
 
+-- Modes for sequences (N, C, L), as those of images of one row.
+local of_sequences = {linear = "bilinear", nearest = "nearest", area = "area", ["nearest-exact"] = "nearest-exact"}
+
+local function check_mode(x, attrs)
+  local sequence, known = x.ndim == 3, of_sequences[attrs.mode]
+  if sequence and known or x.ndim == 4 and attrs.mode ~= "linear" then return sequence end
+  local takes = attrs.mode == "linear" and "sequences (N,C,L)" or known and "images (N,C,H,W) and sequences (N,C,L)"
+    or "images (N,C,H,W)"
+  core.error{code = "shape", op = "interpolate", context = "x " .. core.describe(x),
+    message = ("mode \"%s\" is for %s, x has %d dims"):format(attrs.mode, takes, x.ndim),
+    hint = sequence and "linear is the mode for sequences" or x.ndim == 4 and "bilinear is the one for images" or nil}
+end
+
+-- The attributes for a sequence as an image of one row: its length is what a number says.
+local function of_row(attrs)
+  local size, h, w = attrs.size or {}, attrs.scale_h, attrs.scale_w
+  if size[1] ~= size[2] or h ~= w then
+    core.error{code = "shape", op = "interpolate",
+      message = "x is a sequence (N,C,L): size and scale_factor are numbers"}
+  end
+  return {mode = of_sequences[attrs.mode], align_corners = attrs.align_corners, size = size[1] and {1, size[2]},
+    scale_h = h and 1, scale_w = w}
+end
+
+local function size_of(x, attrs)
+  return {math.floor(x:size(3) * attrs.scale_h), math.floor(x:size(4) * attrs.scale_w)}
+end
+
 -- With recompute_scale_factor positions follow from the two sizes, without it from the scale as given.
 local function resize(x, attrs, recompute)
+  if check_mode(x, attrs) then return resize(x:unsqueeze(3), of_row(attrs), recompute):squeeze(3) end
   if recompute and attrs.scale_h then
-    local shape = x.shape
-    if #shape == 4 then
-      attrs = {mode = attrs.mode, align_corners = attrs.align_corners,
-        size = {math.floor(shape[3] * attrs.scale_h), math.floor(shape[4] * attrs.scale_w)}}
-    end
+    attrs = {mode = attrs.mode, align_corners = attrs.align_corners, size = size_of(x, attrs)}
   end
+  if attrs.mode == "area" then return (op.adaptive_avg_pool2d(x, {output = attrs.size or size_of(x, attrs)})) end
   if attrs.mode == "bicubic" or attrs.mode == "nearest-exact" then return resample(x, attrs) end
   return (op.interpolate(x, attrs))
 end
 
---- nn.interpolate(x, options): resizes images.
--- in   x (N, C, H, W)
--- out  y (N, C, H', W')
--- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"bilinear"|"bicubic"|
---      "nearest-exact"; bicubic is a product with a matrix along each axis, which takes long for large images;
---      align_corners = false (bilinear, bicubic: true keeps the centres of the corner pixels in the corners);
+--- nn.interpolate(x, options): resizes images, or sequences.
+-- in   x (N, C, H, W), or (N, C, L) with mode nearest, linear, area or nearest-exact
+-- out  y (N, C, H', W'), or (N, C, L')
+-- opts size = px or {H', W'}, or scale_factor = s or {s, s}: H' = floor(H * s); mode = "nearest"|"linear"|"bilinear"|
+--      "bicubic"|"area"|"nearest-exact"; area: the mean of what a pixel covers, as nn.AdaptiveAvgPool2d; bicubic is a
+--      product with a matrix along each axis, which takes long for large images; align_corners = false (linear,
+--      bilinear, bicubic: true keeps the centres of the corner pixels in the corners);
 --      recompute_scale_factor = false (true: positions follow from the sizes, not from a scale_factor that is no whole
 --      number)
--- errs value: neither or both of size and scale_factor; shape: x is not 4-d
+-- errs value: neither or both of size and scale_factor; shape: x has other dims than the mode takes
 -- eg   nn.interpolate(capl.zeros(1, 3, 8, 20), {scale_factor = 2, mode = "bilinear"}):size(4)  --> 40
 function sampling.interpolate(x, options)
   check.arg(1, "interpolate", "tensor", x)

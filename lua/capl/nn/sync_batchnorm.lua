@@ -54,7 +54,7 @@ end
 
 -- Running statistics take their share of the batch's; the variance is the unbiased one.
 local function follow(self, mean, var, total)
-  local m = self.momentum
+  local m = self:batch_share()
   self.running_mean:copy_(self.running_mean * (1 - m) + mean * m)
   self.running_var:copy_(self.running_var * (1 - m) + var * (total / (total - 1)) * m)
 end

@@ -47,28 +47,34 @@ end
 local function adam_spec(weight_decay)
   return {{"lr", "number", "table", default = 1e-3},
     {"betas", "table", default = {0.9, 0.999}, count = 2, from = 0, below = 1},
-    {"eps", "number", default = 1e-8, from = 0}, {"weight_decay", "number", default = weight_decay, from = 0}}
+    {"eps", "number", default = 1e-8, from = 0}, {"weight_decay", "number", default = weight_decay, from = 0},
+    {"amsgrad", "boolean", default = false}}
 end
 
-local function adam_states() return {"exp_avg", "exp_avg_sq"} end
+local function adam_states(_, group)
+  return group.amsgrad and {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"} or {"exp_avg", "exp_avg_sq"}
+end
 
 local function adam_update(decoupled)
   return function(self, group, batch, grads, how)
-    op.adam_step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = group.betas[1],
+    local step = group.amsgrad and op.amsgrad_step or op.adam_step
+    step(self:inputs(batch, grads, self:state_names(group), how), {lr = how.lr, beta1 = group.betas[1],
       beta2 = group.betas[2], eps = group.eps, weight_decay = group.weight_decay, decoupled = decoupled,
       step = how.step, group = how.group, behind = how.behind})
   end
 end
 
 --- Adam.
--- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0 (added to the gradient), clip_norm = 0 (off)
--- paper D. P. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015
+-- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0 (added to the gradient), amsgrad = false (true:
+--      divides by the largest second moment so far), clip_norm = 0 (off)
+-- paper D. P. Kingma, J. Ba: Adam: a method for stochastic optimization, 2015; amsgrad: S. J. Reddi, S. Kale, S. Kumar:
+--      On the convergence of Adam and beyond, 2018
 -- eg   optim.Adam(nn.Linear(2, 1):parameters()).lr  --> 0.001
 optim.Adam = Optimizer.class("Adam", adam_spec(0))
 optim.Adam.update, optim.Adam.state_names = adam_update(false), adam_states
 
 --- Adam with weight decay applied to the weights themselves.
--- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, clip_norm = 0 (off)
+-- opts lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = 0.01, amsgrad = false (as Adam), clip_norm = 0 (off)
 -- paper I. Loshchilov, F. Hutter: Decoupled weight decay regularization, 2019
 -- eg   optim.AdamW(nn.Linear(2, 1):parameters(), {lr = 0.1, weight_decay = 0.05}).lr  --> 0.1
 optim.AdamW = Optimizer.class("AdamW", adam_spec(0.01))

@@ -76,8 +76,8 @@ local function each(self, method, ...)
   self.lr = self.optimizers[1].lr
 end
 
-function Joined:zero_grad()
-  each(self, "zero_grad")
+function Joined:zero_grad(opts)
+  each(self, "zero_grad", opts)
   self.scaled, self.unscaled = false, false
 end
 function Joined:make_states() each(self, "make_states") end
@@ -151,7 +151,8 @@ local function notify(self)
   observer:step(self)
 end
 
-function Joined:step()
+function Joined:step(closure)
+  check.nothing("optim.join: step", closure)
   self:apply()
   observer:each_time(notify, self)
 end

@@ -26,6 +26,12 @@ local on_device = {
   growths = function(self) return self.control and self.control:read().growths or self.former.growths or 0 end,
 }
 
+-- Of PyTorch's optimizers, and what there is instead.
+local instead = {
+  param_groups = "opt.groups has the options of each; opt.lr and opt:set_lr(lr[, group]) the learning rates",
+  add_param_group = "give all groups when it is made: optim.SGD({{params = …, lr = …}, …})",
+}
+
 local function read_lr(lr)
   if schedule.is(lr) then return lr end
   if type(lr) == "number" and lr >= 0 and lr < math.huge then return lr end
@@ -91,6 +97,7 @@ function Optimizer.class(name, spec)
   class.__index = function(self, key)
     local read = on_device[key]
     if read then return read(self) end
+    if instead[key] then check.fail(class.name, ("there is no %s"):format(key), instead[key]) end
     return class[key]
   end
   class.__tostring = Optimizer.__tostring
@@ -155,7 +162,8 @@ function Optimizer:set_lr(lr, index)
 end
 
 --- Releases all gradients and their memory.
-function Optimizer:zero_grad()
+function Optimizer:zero_grad(opts)
+  check.nothing(self.name .. ": zero_grad", opts)
   for _, group in ipairs(self.groups) do
     for _, p in ipairs(group.params) do p:zero_grad() end
   end
@@ -350,7 +358,8 @@ local function ended(self) observer:each_time(notify, self) end
 
 --- One update with the current gradients; the training step ends here. With clip_norm the gradients' common norm is
 -- held to it, and a step whose norm is not finite is skipped and counted in opt.skipped.
-function Optimizer:step()
+function Optimizer:step(closure)
+  check.nothing(self.name .. ": step", closure)
   self:apply()
   ended(self)
 end
@@ -441,6 +450,7 @@ local function shape_of_group(group)
       out.schedule["?"] = true -- an override of lr was in its place
     elseif key ~= "params" then
       out[key] = shape_of_option(value)
+      if type(out[key]) == "string" then out[key] = out[key] .. "?" end -- earlier versions did not have it
     end
   end
   return out

@@ -33,19 +33,26 @@ static void flush_end(unsigned before)
 #endif
 }
 
-void VEC(adam)(const vec_adam *p, int64_t n, float *restrict w, const float *restrict g, float *restrict m,
-               float *restrict v)
+INLINE void adam_run(const vec_adam *p, bool amsgrad, int64_t n, float *restrict w, const float *restrict g,
+                     float *restrict m, float *restrict v, float *restrict largest)
 {
   const vec_adam s = *p;
-  unsigned before = flush_begin();
   for (int64_t i = 0; i < n; i++) {
     float slope = g[i] * s.grad_scale + s.decay_grad * w[i];
     float first = s.beta1 * m[i] + (1 - s.beta1) * slope;
     float second = s.beta2 * v[i] + (1 - s.beta2) * slope * slope;
     m[i] = first;
     v[i] = second;
+    if (amsgrad) second = largest[i] = largest[i] > second ? largest[i] : second;
     w[i] = w[i] * s.keep_weight - s.rate * first / (sqrtf(second) * s.root_correct + s.eps);
   }
+}
+
+void VEC(adam)(const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v, float *largest)
+{
+  unsigned before = flush_begin();
+  if (largest) adam_run(p, true, n, w, g, m, v, largest);
+  else adam_run(p, false, n, w, g, m, v, NULL);
   flush_end(before);
 }
 

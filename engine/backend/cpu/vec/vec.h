@@ -338,8 +338,8 @@ typedef struct {
   X(void, lstm_cell_grad, (const vec_rnn_grad *p))                                                             \
   X(void, gru_cell, (const vec_rnn *p))                                                                        \
   X(void, gru_cell_grad, (const vec_rnn_grad *p))                                                              \
-  X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v))                  \
-  /* buffer, mean: may be NULL where the settings do not use them */                                          \
+  /* largest, buffer, mean: may be NULL where the settings do not use them; largest: amsgrad */               \
+  X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v, float *largest))  \
   X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \
   X(void, rmsprop, (const vec_rmsprop *p, int64_t n, float *w, const float *g, float *square, float *buffer,   \
                     float *mean))

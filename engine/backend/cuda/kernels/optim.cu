@@ -98,16 +98,29 @@ struct sgd {
 };
 
 struct adam {
-  enum { groups = 4, FIRST_MOMENT = 2, SECOND_MOMENT };
-  static __device__ __forceinline__ void apply(const optim_rule &rule, const optim_numbers &now, float *v)
+  enum { groups = 4, FIRST_MOMENT = 2, SECOND_MOMENT, LARGEST };
+  static __device__ __forceinline__ void by(const optim_rule &rule, const optim_numbers &now, float *v, bool amsgrad)
   {
     float slope = v[OPTIM_GRAD] * now.grad_scale + rule.decay * v[OPTIM_PARAM];
     float first = rule.beta1 * v[FIRST_MOMENT] + (1.0f - rule.beta1) * slope;
     float second = rule.beta2 * v[SECOND_MOMENT] + (1.0f - rule.beta2) * slope * slope;
     v[FIRST_MOMENT] = first;
     v[SECOND_MOMENT] = second;
+    if (amsgrad) second = v[LARGEST] = v[LARGEST] > second ? v[LARGEST] : second;
     v[OPTIM_PARAM] = v[OPTIM_PARAM] * now.keep_weight - now.rate * first
         / (sqrtf(second) * now.root_correct + rule.eps);
+  }
+  static __device__ __forceinline__ void apply(const optim_rule &rule, const optim_numbers &now, float *v)
+  {
+    by(rule, now, v, false);
+  }
+};
+
+struct amsgrad {
+  enum { groups = 5 };
+  static __device__ __forceinline__ void apply(const optim_rule &rule, const optim_numbers &now, float *v)
+  {
+    adam::by(rule, now, v, true);
   }
 };
 
@@ -271,5 +284,6 @@ __global__ void decide(const optim_control_args a)
   state[skip ? CONTROL_SKIPPED : CONTROL_STEPS] += 1.0f;
 }
 
-CU_TABLE(cu_optim_table, CU_ENTRY(step<sgd>), CU_ENTRY(step<adam>), CU_ENTRY(step<rmsprop>), CU_ENTRY(numbers_of_step),
-         CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide), CU_ENTRY(narrow), CU_FLOATS(widen))
+CU_TABLE(cu_optim_table, CU_ENTRY(step<sgd>), CU_ENTRY(step<adam>), CU_ENTRY(step<amsgrad>), CU_ENTRY(step<rmsprop>),
+         CU_ENTRY(numbers_of_step), CU_ENTRY(squares), CU_ENTRY(norm_of_sums), CU_ENTRY(decide), CU_ENTRY(narrow),
+         CU_FLOATS(widen))

@@ -71,7 +71,7 @@ OPTIM_BOTH optim_numbers optim_numbers_of(const optim_sources *s)
   return n;
 }
 
-/* OPTIM_SGD, OPTIM_ADAM, OPTIM_RMSPROP: one step of the tensors of a table. */
+/* OPTIM_SGD, OPTIM_ADAM, OPTIM_AMSGRAD, OPTIM_RMSPROP: one step of the tensors of a table. */
 typedef struct {
   optim_table table;
   optim_rule rule;
@@ -120,6 +120,7 @@ typedef struct {
 enum {
   OPTIM_SGD,
   OPTIM_ADAM,
+  OPTIM_AMSGRAD,
   OPTIM_RMSPROP,
   OPTIM_NUMBERS,
   OPTIM_SQUARES,

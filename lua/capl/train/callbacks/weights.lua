@@ -87,15 +87,25 @@ local function sorted(list)
   return list
 end
 
--- What becomes of every tensor of the model, and which of the file nobody wants.
-local function compare(own, given)
+-- Names of the counts of batches that decide something: where batch norm has no momentum.
+local function counts_of(model)
+  local out = {}
+  for path, module in model:named_modules() do
+    local name = path .. (path == "" and "" or ".") .. "num_batches_tracked"
+    out[name] = rawget(module, "momentum") == false
+  end
+  return out
+end
+
+-- What becomes of every tensor of the model, and which of the file nobody wants. counts: of counts_of.
+local function compare(own, given, counts)
   local out = {taken = {}, shape = {}, missing = {}, unused = {}}
   for name, tensor in pairs(own) do
     local other = given[name]
     local entry = {name = name, model = shape_of(tensor), file = other and shape_of(other)}
     local kind = not other and "missing" or entry.model == entry.file and "taken" or "shape"
-    -- a count that decides nothing
-    if other or not name:find("num_batches_tracked$") then table.insert(out[kind], entry) end
+    local idle = not counts[name] and name:find("num_batches_tracked$")
+    if other or not idle then table.insert(out[kind], entry) end
   end
   for name, tensor in pairs(given) do
     if not own[name] then table.insert(out.unused, {name = name, file = shape_of(tensor)}) end
@@ -182,7 +192,7 @@ local function load_weights(model, path, opts)
   local own, prefix = model:state_dict(), ""
   local given = o.map and mapped(tensors, o.map) or tensors
   if not o.map then given, prefix = stripped(own, tensors) end
-  local report = compare(own, given)
+  local report = compare(own, given, counts_of(model))
   report.file, report.prefix = file, prefix
   check_enough(report, o.strict)
   take(model, own, given, report)
