@@ -27,7 +27,7 @@ enum { KERNEL = 3, TAPS = KERNEL * KERNEL, SIDE = 4, SIDE_BF16 = 2, REACH_MAX = 
 /* Tiles that a thread takes at a time, dozens being what vec/gemm.c likes. More tiles mean fewer passes
 ** over the weights, or over the sums of their gradient, and less room in the second-level cache. Between
 ** 12 and 96 the time changes by a tenth; with more than 100 channels the gradient wants 48. */
-enum { TILES = 24, TILES_GRAD = 48, TILES_BF16 = 64, TILES_GRAD_BF16 = 96 };
+enum { TILES = 24, TILES_GRAD = 48, TILES_BF16 = 72, TILES_GRAD_BF16 = 96 };
 
 /* Between frequencies, so that they do not share the same cache sets. */
 enum { GAP = 16 };
