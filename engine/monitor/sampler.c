@@ -39,7 +39,7 @@ struct monitor {
   pthread_mutex_t lock;
   pthread_cond_t wake, arrived;
   pthread_t thread;
-  bool running, ending, asked;  /* a thread was started; it is to end; it is to take a reading now */
+  bool running, ending, asked, over; /* a thread was started; is to end; is to take a reading now; has ended */
   uint64_t begun, taken;        /* readings of the thread */
   monitor_reading last;
   double last_s;              /* of the reading before, NaN before the first */
@@ -275,6 +275,10 @@ static void *run(void *arg)
     double now = clock_now();
     if (due <= now) due = fmax(due + m->every, now);
   }
+  pthread_mutex_lock(&m->lock);
+  m->over = true;
+  pthread_cond_broadcast(&m->arrived);
+  pthread_mutex_unlock(&m->lock);
   return NULL;
 }
 
@@ -329,14 +333,17 @@ capl_status monitor_open(const monitor_options *o, monitor **out)
 static bool ended(monitor *m)
 {
   if (!m->running) return true;
+  struct timespec until = clock_after(CLOCK_MONOTONIC, PATIENCE_S);
+  int late = 0;
   pthread_mutex_lock(&m->lock);
   m->ending = true;
   pthread_cond_signal(&m->wake);
+  while (!m->over && !late) late = pthread_cond_timedwait(&m->arrived, &m->lock, &until);
+  bool over = m->over;
   pthread_mutex_unlock(&m->lock);
-  struct timespec until = clock_after(CLOCK_MONOTONIC, PATIENCE_S);
-  if (pthread_clockjoin_np(m->thread, NULL, CLOCK_MONOTONIC, &until) == 0) return true;
-  pthread_detach(m->thread);
-  return false;
+  if (over) pthread_join(m->thread, NULL); /* not pthread_clockjoin_np, which ThreadSanitizer does not know */
+  else pthread_detach(m->thread);
+  return over;
 }
 
 void monitor_close(monitor *m)
