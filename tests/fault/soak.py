@@ -107,12 +107,14 @@ def mine():
 
 
 def disk(*folders, without=()):
-    """Files and kB."""
+    """Files and kB; without: files and folders."""
     count = size = 0
     for folder in folders:
         for path, names, files in os.walk(folder):
             names[:] = [name for name in names if os.path.join(path, name) not in without]
             for name in files:
+                if os.path.join(path, name) in without:
+                    continue
                 try:
                     size += os.lstat(os.path.join(path, name)).st_size
                     count += 1
@@ -126,7 +128,7 @@ def look(stays):
     for name, process in (("server", stays.server), ("run", stays.run)):
         for what, value in zip(("kB", "descriptors", "threads"), usage(process.pid)):
             out[f"{name}: {what}"] = value
-    out["files"], out["kB on the disk"] = disk(".", without=("./runs/long",))  # whose curves grow as they should
+    out["files"], out["kB on the disk"] = disk(".", without=("./runs/long", "./long.log"))  # curves and lines of visits grow as they should
     out["files in /dev/shm"] = sum(name.startswith("capl") for name in os.listdir("/dev/shm"))
     return out
 
