@@ -68,8 +68,10 @@ local function norm(tensor) return capl.op.grad_norm(tensor):item() end
 
 local function relative(got, wanted) return math.abs(got / wanted - 1) end
 
--- What float32 may differ from these float64 values: 1e-4 for three steps, 1e-3 for ten.
-local function tolerance(step) return step <= 3 and 1e-4 or 1e-3 end
+-- What float32 may differ from these float64 values. Each step of AdamW rounds weights on, and a pixel that changes
+-- sides at ReLU's kink moves the gradient's norm: with AVX2 by 3.6e-4 in the third step, where the loss is off by 1e-6.
+local function loss_tolerance(step) return step <= 3 and 1e-4 or 1e-3 end
+local function norm_tolerance(step) return step <= 2 and 1e-4 or 1e-3 end
 
 describe("captcha_cnn", function()
   for steps, fuse in pairs{[10] = true, [3] = false} do
@@ -91,9 +93,9 @@ describe("captcha_cnn", function()
         for i, p in ipairs(model:parameters()) do grads[i] = p.grad end
         local loss_error = relative(loss:item(), golden.loss[step])
         local norm_error = relative(capl.op.grad_norm(grads):item(), golden.grad_norm[step])
-        assert.is_true(loss_error <= tolerance(step), ("step %d: loss %.9g, PyTorch %.9g"):format(
+        assert.is_true(loss_error <= loss_tolerance(step), ("step %d: loss %.9g, PyTorch %.9g"):format(
           step, loss:item(), golden.loss[step]))
-        assert.is_true(norm_error <= tolerance(step), ("step %d: gradient norm off by %.2g"):format(
+        assert.is_true(norm_error <= norm_tolerance(step), ("step %d: gradient norm off by %.2g"):format(
           step, norm_error))
         if step == 1 then
           for _, entry in ipairs(golden.parameters) do
