@@ -82,7 +82,10 @@ set(CUDA_VENDOR_SOURCES
 # What those are made of, in the real library only.
 set(CUDA_VENDOR_PARTS
   dnn_execute.c
+  dnn_faster.c
   dnn_graph.c
+  dnn_library.c
   dnn_plan.c
+  dnn_table.c
   dnn_tune.c
   rtc_nvrtc.c)
