@@ -380,7 +380,8 @@ extern void *__interceptor_memalign(size_t align, size_t n) __attribute__((weak)
 #define REAL(name) (__interceptor_##name ? __interceptor_##name : __libc_##name)
 
 /* oneDNN runs code that it could not place and uses what it was not given, and so do libgcc (for compiled Lua) and the
-** dynamic linker: they crash. dnnl.c looks for memory before oneDNN has to; that it ends between the two is not played.
+** dynamic linker: they crash. dnnl_plan.c looks for memory before oneDNN has to; that it ends between the two is not
+** played.
 */
 static bool is_spared(void *caller)
 {

@@ -67,7 +67,7 @@ const void *cpu_packed(capl_dtype real, int64_t n, const void *p, int64_t step, 
 /* n copies of one element, in room. */
 const void *cpu_repeated(capl_dtype real, int64_t n, const void *p, float *room);
 
-/* Which form of a weight a kernel keeps (capl_weight_form); oneDNN's are numbered by their layout (dnnl.c). */
+/* Which form of a weight a kernel keeps (capl_weight_form); oneDNN's are numbered by their layout (dnnl_plan.c). */
 enum { CPU_FORM_WINOGRAD = 1, CPU_FORM_WINOGRAD_1D, CPU_FORM_RNN };
 
 /* capl_weight_form where `rows` pixels or rows share the weights. Of many, making the form for each call costs less

@@ -2,7 +2,7 @@
 **
 ** Kernels describe what they want in plain layouts (dn_spec); dn_find looks the plan up or makes it
 ** (primitive, scratch size, and reorders for those arguments whose layout the implementation may
-** choose). Only dnnl.c includes oneDNN's headers; it serves versions 2 and 3.
+** choose). Only the files dnnl*.c include oneDNN's headers (dnnl_api.h); they serve versions 2 and 3.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #ifndef CAPL_CPU_DNNL_H
