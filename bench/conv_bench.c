@@ -6,12 +6,9 @@
 ** SPDX-License-Identifier: Apache-2.0
 */
 #define _GNU_SOURCE
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "capl/capl.h"
+#include "conv_timed.h"
 
 typedef struct {
   int inputs, outputs, height, width, kernel[2], stride[2], padding[2];
@@ -28,44 +25,15 @@ static const shape shapes[] = {
 };
 
 static capl_device *device;
-static bool low;
-
-static void must(capl_status status)
-{
-  if (status == CAPL_OK) return;
-  fprintf(stderr, "conv_bench: %s\n", capl_error_last()->message);
-  exit(1);
-}
-
-static double now_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static capl_tensor *image(int64_t n, int64_t c, int64_t h, int64_t w)
-{
-  capl_tensor *t, *rounded;
-  must(capl_tensor_new(device, CAPL_F32, 4, (int64_t[]){n, c, h, w}, CAPL_AUTO, &t));
-  must(capl_tensor_fill_normal(t, 0, 1, 1, 0, 0, 0));
-  if (!low) return t;
-  must(capl_run(CAPL_OP_cast, &t, 1, "dtype=bf16", &rounded));
-  capl_tensor_unref(t);
-  return rounded;
-}
+static capl_dtype dtype = CAPL_F32;
 
 /* Least time of one op on two inputs. */
 static double least_ms(capl_op_id op, capl_tensor *a, capl_tensor *b, const char *attrs, int repetitions)
 {
   double best = 1e30;
   for (int i = 0; i < repetitions; i++) {
-    capl_tensor *in[2] = {a, b}, *out[CAPL_MAX_OUT] = {NULL};
-    double start = now_ms();
-    must(capl_run(op, in, 2, attrs, out));
-    double ms = now_ms() - start;
+    double ms = once(op, (capl_tensor *[]){a, b}, attrs, CLOCK_PROCESS_CPUTIME_ID);
     if (ms < best) best = ms;
-    for (int k = 0; k < capl_op_get(op)->n_out; k++) capl_tensor_unref(out[k]);
   }
   return best;
 }
@@ -74,8 +42,9 @@ static void measure(const shape *s, int64_t batch, int repetitions)
 {
   int64_t h = (s->height + 2 * s->padding[0] - s->kernel[0]) / s->stride[0] + 1;
   int64_t w = (s->width + 2 * s->padding[1] - s->kernel[1]) / s->stride[1] + 1;
-  capl_tensor *x = image(batch, s->inputs, s->height, s->width), *dy = image(batch, s->outputs, h, w);
-  capl_tensor *weight = image(s->outputs, s->inputs, s->kernel[0], s->kernel[1]);
+  capl_tensor *x = normal(device, dtype, batch, s->inputs, s->height, s->width);
+  capl_tensor *dy = normal(device, dtype, batch, s->outputs, h, w);
+  capl_tensor *weight = normal(device, dtype, s->outputs, s->inputs, s->kernel[0], s->kernel[1]);
   char attrs[96], with_size[160], with_kernel[160];
   snprintf(attrs, sizeof attrs, "stride=%d,%d padding=%d,%d", s->stride[0], s->stride[1], s->padding[0], s->padding[1]);
   snprintf(with_size, sizeof with_size, "%s size=%d,%d", attrs, s->height, s->width);
@@ -95,7 +64,7 @@ int main(int argc, char **argv)
 {
   int64_t batch = argc > 1 ? atoi(argv[1]) : 64;
   int repetitions = argc > 2 ? atoi(argv[2]) : 12;
-  low = argc > 3 && !strcmp(argv[3], "bf16");
+  if (argc > 3 && !strcmp(argv[3], "bf16")) dtype = CAPL_BF16;
   must(capl_device_open("cpu", &device));
   printf("%s\nbatch %d; ms and GFLOP/s: forward, gradient of x, gradient of the weights\n", device->backend->describe(),
          (int)batch);

@@ -9,12 +9,9 @@
 */
 #define _GNU_SOURCE
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "capl/capl.h"
+#include "conv_timed.h"
 
 static const int channels[] = {16, 32, 64, 128, 256, 512};
 enum { CHANNELS = sizeof channels / sizeof *channels, H = 8, W = 10, SHARE = 64 };
@@ -24,46 +21,13 @@ static const double LARGE = 1.2e9;
 
 static capl_device *device;
 
-static void must(capl_status status)
-{
-  if (status == CAPL_OK) return;
-  fprintf(stderr, "conv_choice: %s\n", capl_error_last()->message);
-  exit(1);
-}
-
-static double now_ms(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static capl_tensor *normal(int64_t n, int64_t c, int64_t h, int64_t w)
-{
-  capl_tensor *t, *low;
-  must(capl_tensor_new(device, CAPL_F32, 4, (int64_t[]){n, c, h, w}, CAPL_AUTO, &t));
-  must(capl_tensor_fill_normal(t, 0, 1, 1, 0, 0, 0));
-  must(capl_run(CAPL_OP_cast, &t, 1, "dtype=bf16", &low));
-  capl_tensor_unref(t);
-  return low;
-}
-
-static double once(capl_op_id op, capl_tensor **in, const char *attrs)
-{
-  capl_tensor *out[CAPL_MAX_OUT] = {NULL};
-  double start = now_ms();
-  must(capl_run(op, in, 2, attrs, out));
-  double ms = now_ms() - start;
-  for (int k = 0; k < capl_op_get(op)->n_out; k++) capl_tensor_unref(out[k]);
-  return ms;
-}
-
 /* Least ms of direct convolution and of Winograd. */
 static void measure(capl_op_id op, int C, int O, int64_t images, int repetitions, double best[2])
 {
   static const char *const assumed[2] = {"winograd=never", "winograd=always"};
   char attrs[64];
-  capl_tensor *x = normal(images, C, H, W), *w = normal(O, C, 3, 3), *dy = normal(images, O, H, W);
+  capl_tensor *x = normal(device, CAPL_BF16, images, C, H, W), *w = normal(device, CAPL_BF16, O, C, 3, 3);
+  capl_tensor *dy = normal(device, CAPL_BF16, images, O, H, W);
   capl_tensor *in[2] = {op == CAPL_OP_conv2d_grad_x ? dy : x, op == CAPL_OP_conv2d_grad_w ? dy : w};
   snprintf(attrs, sizeof attrs, "padding=1%s%s", op == CAPL_OP_conv2d_grad_w ? " kernel=3" : "",
            op == CAPL_OP_conv2d_grad_x ? " size=8,10" : "");
@@ -71,7 +35,7 @@ static void measure(capl_op_id op, int C, int O, int64_t images, int repetitions
   for (int i = 0; i <= repetitions; i++)
     for (int k = 0; k < 2; k++) {
       setenv("CAPL_ASSUME", assumed[k], 1);
-      double ms = once(op, in, attrs);
+      double ms = once(op, in, attrs, CLOCK_MONOTONIC);
       if (i > 0) best[k] = fmin(best[k], ms); /* the first call makes oneDNN's plan */
     }
   capl_tensor_unref(x), capl_tensor_unref(w), capl_tensor_unref(dy);
