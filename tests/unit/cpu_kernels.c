@@ -160,6 +160,8 @@ static const op_case cases[] = {
   {CAPL_OP_max_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
   {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 ceil_mode=true", {{DATA, S4(1, 5, 6, 8)}}},
   {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 padding=1,0 dilation=2,3", {{DATA, S4(2, 19, 7, 9)}}},
+  {CAPL_OP_max_pool2d, "kernel=3,2 stride=1,3 padding=1 dilation=2,3", {{DATA, S4(2, 16, 9, 27)}}},
+  {CAPL_OP_avg_pool2d, "kernel=2,4 stride=1,2 padding=1,2 count_include_pad=false", {{DATA, S4(2, 19, 7, 21)}}},
   {CAPL_OP_avg_pool2d, "kernel=2", {{DATA, S4(2, 19, 7, 9)}}},
   {CAPL_OP_avg_pool2d, "kernel=3 stride=2 padding=1", {{DATA, S4(2, 16, 7, 9)}}},
   {CAPL_OP_avg_pool2d, "kernel=3 stride=2 padding=1 ceil_mode=true count_include_pad=false", {{DATA, S4(1, 5, 6, 8)}}},

@@ -200,8 +200,8 @@ static void set_affine(norm_job *job, const float *weight, const float *bias, co
 
 /* ---- forward ---- */
 
-/* The second pass goes backwards, some rows at a time: what the first one read last is still in the cache,
-** and whoever reads the result from the front finds that there. */
+/* The second pass goes backwards, some rows at a time, pooled ones one by one: what the first one read last is still in
+** the cache, and whoever reads the result from the front finds that there. */
 static int64_t rows_before(const norm_job *job, int64_t begin, int64_t end)
 {
   int64_t rows = row_grain(job->p.channels);
@@ -238,7 +238,7 @@ static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
   const norm_job *job = arg;
   vec_pool_row row = pool_row_of(job);
   int64_t width = job->image.W / 2;
-  for (int64_t r = begin; r < end; r++) {
+  for (int64_t r = end; r-- > begin;) {
     int64_t top = top_pixel(job, r);
     cpu_now->norm_pool_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
                            (void *)pixel(job, job->y, r * width), job->index_out + r * width * job->p.channels);
@@ -353,7 +353,7 @@ static void pool_grad_part(void *arg, int64_t begin, int64_t end, int thread)
   const norm_job *job = arg;
   vec_pool_row row = pool_row_of(job);
   int64_t W = job->image.W, width = W / 2, pooled = job->image.H / 2;
-  for (int64_t r = begin; r < end; r++) {
+  for (int64_t r = end; r-- > begin;) {
     int64_t top = top_pixel(job, r);
     cpu_now->norm_pool_grad_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + W),
                                 pixel(job, job->dy, r * width), job->index_in + r * width * job->p.channels,

@@ -121,6 +121,29 @@ static void gather_inputs(const pool_job *job, int64_t n, int64_t oh, int64_t ow
     }
 }
 
+/* Whether window o lies in the image with its whole width. */
+static bool is_whole(const pool_axis *a, int64_t o)
+{
+  int64_t start = o * a->stride - a->padding;
+  return !a->adaptive && start >= 0 && start + window_reach(a->kernel, a->dilation) <= a->in;
+}
+
+/* Whether all windows over input i do. */
+static bool in_whole_windows(const pool_axis *a, int64_t i)
+{
+  int64_t reach = window_reach(a->kernel, a->dilation);
+  return !a->adaptive && i >= reach && i + reach <= a->in;
+}
+
+/* The list of the pixel whose taps lie so many elements further on, with the same places and weights. */
+static void shift(const pool_job *job, tap_list *taps, int64_t elements)
+{
+  for (int k = 0; k < taps->n; k++) {
+    taps->tap[k] = cpu_at(taps->tap[k], job->real, elements);
+    if (job->index_in) taps->index[k] += elements;
+  }
+}
+
 /* Output pixels that input pixel (n, h, w) took part in. */
 static void gather_outputs(const pool_job *job, int64_t n, int64_t h, int64_t w, tap_list *taps)
 {
@@ -152,25 +175,32 @@ static void forward_part(void *arg, int64_t begin, int64_t end, int thread)
     for (int64_t w = 0; w < job->w.out; w++) {
       int64_t at = (r * job->w.out + w) * job->channels;
       void *y = cpu_at(job->to, job->real, at);
-      gather_inputs(job, r / job->h.out, r % job->h.out, w, &taps);
+      if (w > 0 && is_whole(&job->w, w - 1) && is_whole(&job->w, w)) shift(job, &taps, job->w.stride * job->channels);
+      else gather_inputs(job, r / job->h.out, r % job->h.out, w, &taps);
       if (job->index_out)
         cpu_now->pool_max(job->real, job->channels, taps.n, taps.tap, taps.place, y, job->index_out + at);
       else cpu_now->pool_sum(job->real, job->channels, taps.n, taps.tap, taps.weight, y);
     }
 }
 
+/* Pixels a stride apart have lists one output pixel apart: that many lists are kept. */
+enum { STRIDE_MAX = 4 };
+
 static void backward_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   (void)thread;
   const pool_job *job = arg;
-  tap_list taps;
+  tap_list lists[STRIDE_MAX];
+  int64_t stride = job->w.stride, kept = stride <= STRIDE_MAX ? stride : 0;
   for (int64_t r = begin; r < end; r++)
     for (int64_t w = 0; w < job->w.in; w++) {
+      tap_list *taps = &lists[kept ? w % kept : 0];
       void *dx = cpu_at(job->to, job->real, (r * job->w.in + w) * job->channels);
-      gather_outputs(job, r / job->h.in, r % job->h.in, w, &taps);
+      if (kept && in_whole_windows(&job->w, w - kept) && in_whole_windows(&job->w, w)) shift(job, taps, job->channels);
+      else gather_outputs(job, r / job->h.in, r % job->h.in, w, taps);
       if (job->index_in)
-        cpu_now->pool_pick(job->real, job->channels, taps.n, taps.tap, taps.index, taps.place, dx);
-      else cpu_now->pool_sum(job->real, job->channels, taps.n, taps.tap, taps.weight, dx);
+        cpu_now->pool_pick(job->real, job->channels, taps->n, taps->tap, taps->index, taps->place, dx);
+      else cpu_now->pool_sum(job->real, job->channels, taps->n, taps->tap, taps->weight, dx);
     }
 }
 

@@ -10,6 +10,14 @@
 
 enum { TILE = 128 };
 
+/* Vectors of a row that are summed at a time, as many as have registers: rows that are read to their end come from
+** memory as fast as it gives them, those of which each sweep takes a part do not. */
+#if defined(__AVX512F__)
+enum { WIDE = 8 };
+#else
+enum { WIDE = 4 };
+#endif
+
 INLINE vf normed(vf x, const float *scale, const float *shift)
 {
   return x * v_load_f32(scale) + v_load_f32(shift);
@@ -61,9 +69,9 @@ INLINE float f_sloped(vec_norm_act act, float z, float dy)
 INLINE void sums_block(const vec_pixels *p, capl_dtype real, const void *x, const float *center, int64_t c,
                        const int blocks, int64_t first, int64_t last, double *sum, double *square)
 {
-  vf s[4] = {{0}}, q[4] = {{0}};
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}};
   for (int64_t r = first; r < last; r++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int b = 0; b < blocks; b++) {
       int64_t at = c + b * VN;
       vf d = v_load(real, x, r * p->channels + at) - v_load_f32(center + at);
@@ -91,6 +99,8 @@ INLINE void sums_of(const vec_pixels *p, capl_dtype real, const void *x, const f
 {
   for (int64_t first = 0; first < p->rows; first += TILE) {
     int64_t last = first + TILE < p->rows ? first + TILE : p->rows, c = 0;
+    for (; WIDE == 8 && c + 8 * VN <= p->channels; c += 8 * VN)
+      sums_block(p, real, x, center, c, 8, first, last, sum, square);
     for (; c + 4 * VN <= p->channels; c += 4 * VN) sums_block(p, real, x, center, c, 4, first, last, sum, square);
     for (; c + 2 * VN <= p->channels; c += 2 * VN) sums_block(p, real, x, center, c, 2, first, last, sum, square);
     for (; c + VN <= p->channels; c += VN) sums_block(p, real, x, center, c, 1, first, last, sum, square);
@@ -109,9 +119,9 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act a
                             const void *dy, void *keep, int64_t c, const int blocks, int64_t first, int64_t last,
                             double *sum_dz, double *sum_dzx)
 {
-  vf s[2] = {{0}}, q[2] = {{0}};
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}};
   for (int64_t r = first; r < last; r++) {
-#pragma GCC unroll 2
+#pragma GCC unroll 8
     for (int b = 0; b < blocks; b++) {
       int64_t at = c + b * VN;
       vf v = v_load(real, x, r * p->channels + at);
@@ -130,6 +140,10 @@ INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, vec_norm_act act,
 {
   for (int64_t first = 0; first < p->rows; first += TILE) {
     int64_t last = first + TILE < p->rows ? first + TILE : p->rows, c = 0;
+    for (; WIDE == 8 && c + 8 * VN <= p->channels; c += 8 * VN)
+      grad_sums_block(p, real, act, n, x, dy, keep, c, 8, first, last, sum_dz, sum_dzx);
+    for (; c + 4 * VN <= p->channels; c += 4 * VN)
+      grad_sums_block(p, real, act, n, x, dy, keep, c, 4, first, last, sum_dz, sum_dzx);
     for (; c + 2 * VN <= p->channels; c += 2 * VN)
       grad_sums_block(p, real, act, n, x, dy, keep, c, 2, first, last, sum_dz, sum_dzx);
     for (; c + VN <= p->channels; c += VN)
@@ -210,9 +224,6 @@ void VEC(norm_grad_apply)(const vec_pixels *p, const vec_norm *n, const void *x,
 
 /* ---- with relu and 2x2 max pool ---- */
 
-typedef uint8_t vb __attribute__((vector_size(VN)));
-typedef uint8_t vb_at __attribute__((vector_size(VN), aligned(1), may_alias));
-
 /* Offset of window element k (row by row) of output pixel j in its input row. */
 INLINE int64_t tap(const vec_pool_row *p, int64_t j, int k)
 {
@@ -235,7 +246,7 @@ INLINE void pool_row(const vec_pool_row *p, capl_dtype real, const vec_norm *n, 
         place = (place & ~more) | (more & k);
       }
       v_store(real, y, j * channels + c, best);
-      *(vb_at *)(index + j * channels + c) = __builtin_convertvector(place, vb);
+      v_store_u8(index + j * channels + c, place);
     }
     for (int64_t c = whole; c < channels; c++) {
       float best = 0;
@@ -262,36 +273,45 @@ INLINE float f_masked_dy(float x, float dy, float scale, float shift)
   return f_sloped(VEC_THEN_RELU, __builtin_fmaf(x, scale, shift), dy);
 }
 
-INLINE vi places(const uint8_t *index)
+/* x at the place of the maximum. */
+INLINE vf picked(const vec_pool_row *p, capl_dtype real, const void *x0, const void *x1, vi place, int64_t j, int64_t c)
 {
-  return __builtin_convertvector(*(const vb_at *)index, vi);
+  vf v = {0};
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++) v = v_select(place == k, v_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), v);
+  return v;
 }
 
 INLINE void pool_sums_block(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0,
-                            const void *x1, const void *dy, const uint8_t *index, int64_t c, float *sum_dz,
-                            float *sum_dzx)
+                            const void *x1, const void *dy, const uint8_t *index, int64_t c, const int blocks,
+                            float *sum_dz, float *sum_dzx)
 {
-  vf s = {0}, q = {0}, scale = v_load_f32(n->scale + c), shift = v_load_f32(n->shift + c);
-  vf center = v_load_f32(n->center + c);
+  vf s[4] = {{0}}, q[4] = {{0}};
   for (int64_t j = 0; j < p->width / 2; j++) {
-    vi place = places(index + j * p->channels + c);
-    vf v = {0};
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; k++)
-      v = v_select(place == k, v_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), v);
-    vf g = v_where(v * scale + shift > (vf){0}, v_load(real, dy, j * p->channels + c));
-    s += g;
-    q += g * (v - center);
+    for (int b = 0; b < blocks; b++) {
+      int64_t at = c + b * VN, out = j * p->channels + at;
+      vf v = picked(p, real, x0, x1, v_load_u8(index + out), j, at);
+      vf g = v_where(normed(v, n->scale + at, n->shift + at) > (vf){0}, v_load(real, dy, out));
+      s[b] += g;
+      q[b] += g * (v - v_load_f32(n->center + at));
+    }
   }
-  *(vf_at *)(sum_dz + c) += s;
-  *(vf_at *)(sum_dzx + c) += q;
+  for (int b = 0; b < blocks; b++) {
+    *(vf_at *)(sum_dz + c + b * VN) += s[b];
+    *(vf_at *)(sum_dzx + c + b * VN) += q[b];
+  }
 }
 
 INLINE void pool_sums(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
                       const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx)
 {
   int64_t c = 0;
-  for (; c + VN <= p->channels; c += VN) pool_sums_block(p, real, n, x0, x1, dy, index, c, sum_dz, sum_dzx);
+  for (; c + 4 * VN <= p->channels; c += 4 * VN)
+    pool_sums_block(p, real, n, x0, x1, dy, index, c, 4, sum_dz, sum_dzx);
+  for (; c + 2 * VN <= p->channels; c += 2 * VN)
+    pool_sums_block(p, real, n, x0, x1, dy, index, c, 2, sum_dz, sum_dzx);
+  for (; c + VN <= p->channels; c += VN) pool_sums_block(p, real, n, x0, x1, dy, index, c, 1, sum_dz, sum_dzx);
   for (int64_t j = 0; c < p->channels && j < p->width / 2; j++)
     for (int64_t k = c; k < p->channels; k++) {
       int place = index[j * p->channels + k];
@@ -315,7 +335,7 @@ INLINE void pool_grad_pixel(const vec_pool_row *p, capl_dtype real, bool stream,
   int64_t channels = p->channels, whole = channels / VN * VN, out = j * channels;
   for (int64_t c = 0; c < whole; c += VN) {
     vf g = v_load(real, dy, out + c) * v_load_f32(n->k_dy + c);
-    vi place = places(index + out + c);
+    vi place = v_load_u8(index + out + c);
 #pragma GCC unroll 4
     for (int k = 0; k < 4; k++) {
       int64_t at = tap(p, j, k) + c;

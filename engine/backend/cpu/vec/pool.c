@@ -3,9 +3,6 @@
 */
 #include "backend/cpu/vec/simd.h"
 
-typedef uint8_t vb __attribute__((vector_size(VN)));
-typedef uint8_t vb_at __attribute__((vector_size(VN), aligned(1), may_alias));
-
 INLINE void max_of(capl_dtype real, int64_t channels, int n, const void *const *taps, const uint8_t *place, void *y,
                    uint8_t *index)
 {
@@ -20,7 +17,7 @@ INLINE void max_of(capl_dtype real, int64_t channels, int n, const void *const *
       at = (at & ~more) | (more & place[k]);
     }
     v_store(real, y, c, best);
-    *(vb_at *)(index + c) = __builtin_convertvector(at, vb);
+    v_store_u8(index + c, at);
   }
   for (int64_t c = whole; c < channels; c++) {
     int best = 0;
@@ -68,7 +65,7 @@ INLINE void pick_of(capl_dtype real, int64_t channels, int n, const void *const 
   for (int64_t c = 0; c < whole; c += VN) {
     vf total = {0};
     for (int k = 0; k < n; k++) {
-      vi at = __builtin_convertvector(*(const vb_at *)(index[k] + c), vi);
+      vi at = v_load_u8(index[k] + c);
       total += v_where(at == place[k], v_load(real, taps[k], c));
     }
     v_store(real, dx, c, total);

@@ -37,9 +37,11 @@ typedef float vf __attribute__((vector_size(4 * VN)));
 typedef uint32_t vu __attribute__((vector_size(4 * VN)));
 typedef int32_t vi __attribute__((vector_size(4 * VN)));
 typedef uint16_t vh __attribute__((vector_size(2 * VN)));
+typedef uint8_t vb __attribute__((vector_size(VN)));
 /* The same at any address. */
 typedef float vf_at __attribute__((vector_size(4 * VN), aligned(4), may_alias));
 typedef uint16_t vh_at __attribute__((vector_size(2 * VN), aligned(2), may_alias));
+typedef uint8_t vb_at __attribute__((vector_size(VN), aligned(1), may_alias));
 
 INLINE vf v_set(float f)
 {
@@ -82,6 +84,30 @@ INLINE vu v_pair(vf low, vf high)
   return (vu)_mm512_permutexvar_epi16(_mm512_loadu_si512(order), halves);
 #else
   return __builtin_convertvector(v_to_bf16(low), vu) | __builtin_convertvector(v_to_bf16(high), vu) << 16;
+#endif
+}
+
+/* VN bytes as numbers, and numbers up to 255 as bytes; the generic form goes byte by byte (gcc 12). */
+INLINE vi v_load_u8(const uint8_t *p)
+{
+#if defined(__AVX512F__)
+  return (vi)_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+#elif defined(__AVX2__)
+  return (vi)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+#else
+  return __builtin_convertvector(*(const vb_at *)p, vi);
+#endif
+}
+
+INLINE void v_store_u8(uint8_t *p, vi v)
+{
+#if defined(__AVX512F__)
+  _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8((__m512i)v));
+#elif defined(__AVX2__)
+  __m128i half = _mm_packus_epi32(_mm256_castsi256_si128((__m256i)v), _mm256_extracti128_si256((__m256i)v, 1));
+  _mm_storel_epi64((__m128i *)p, _mm_packus_epi16(half, half));
+#else
+  *(vb_at *)p = __builtin_convertvector(v, vb);
 #endif
 }
 
