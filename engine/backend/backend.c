@@ -300,6 +300,17 @@ void capl_device_own_kernels(const capl_device *device, capl_own_fn fn, void *us
   if (device->backend->own_kernels) device->backend->own_kernels(fn, user);
 }
 
+void capl_device_algorithms(const capl_device *device, capl_algorithm_fn fn, void *user)
+{
+  if (device->backend->algorithms) device->backend->algorithms(fn, user);
+}
+
+capl_status capl_device_algorithm_use(const capl_device *device, const char *call, const char *algorithm)
+{
+  if (device->backend->algorithm_use) return device->backend->algorithm_use(call, algorithm);
+  return CAPL_FAIL(CAPL_EUNSUPPORTED, "device %s has no choice of algorithms", device->name);
+}
+
 capl_device *device_fallback(const capl_device *device)
 {
   capl_device *fallback = NULL;

@@ -35,6 +35,16 @@ enum { CAPL_MARKS = 4096 };
 /* Gets a kind of product ("conv2d_grad_w"), how many different ones ran, and how many of those on own kernels. */
 typedef void (*capl_own_fn)(void *user, const char *kind, int own, int total);
 
+/* An algorithm that timing chose (switch "autotune"), and for which calls. */
+typedef struct {
+  const char *call;      /* "conv2d bf16 x=64,32,15,40 w=64,32,3,3 stride=1,1 ..." */
+  const char *algorithm; /* "winograd", "onednn" ... */
+  const char *usual;     /* what computes the call without; NULL where this process has not timed it */
+  const char *times;     /* "onednn 3.010 ms, winograd 1.920 ms"; "" likewise */
+  bool in_use;           /* it computes the call; else it was only timed */
+} capl_algorithm;
+typedef void (*capl_algorithm_fn)(void *user, const capl_algorithm *algorithm);
+
 typedef struct capl_backend {
   int abi; /* CAPL_BACKEND_ABI, always first */
   const char *name;
@@ -99,6 +109,10 @@ typedef struct capl_backend {
   /* Optional: the products that ran so far, where a vendor's library should run them and own kernels are the slow way
   ** out. */
   void (*own_kernels)(capl_own_fn fn, void *user);
+  /* Optional, both or none: the algorithms that the switch "autotune" chose, and those to use from now on: of rank 0,
+  ** or of a checkpoint. EVALUE: there is none of that name. */
+  void (*algorithms)(capl_algorithm_fn fn, void *user);
+  capl_status (*algorithm_use)(const char *call, const char *algorithm);
   /* Optional: changes the dtypes of outputs that only the backward pass reads: named reserve, or a weight's gradient,
   ** for calls that this backend's kernels take. */
   void (*reserve)(const capl_call *call, capl_out_spec *out);
@@ -145,6 +159,11 @@ CAPL_API capl_status capl_device_report(const char *backend, char *text, size_t 
 CAPL_API capl_status capl_device_switch(capl_device *device, const char *name, bool on);
 /* Calls fn for each kind of product that this device has run; never for a device without own_kernels. */
 CAPL_API void capl_device_own_kernels(const capl_device *device, capl_own_fn fn, void *user);
+/* Calls fn for each algorithm that timing chose on this device; never for a device without a choice. */
+CAPL_API void capl_device_algorithms(const capl_device *device, capl_algorithm_fn fn, void *user);
+/* Uses an algorithm for calls from now on. EVALUE: there is none of that name; EUNSUPPORTED: the device has no
+** choice. */
+CAPL_API capl_status capl_device_algorithm_use(const capl_device *device, const char *call, const char *algorithm);
 CAPL_API void capl_memory_stats_get(const capl_device *device, capl_memory_stats *out);
 CAPL_API void capl_memory_peak_reset(capl_device *device);
 /* Gives cached free blocks back to the system. */
@@ -224,7 +243,7 @@ CAPL_API const char *capl_precision_offers(const capl_device *device, char *text
 ** (convolution, linear, matmul) that a backend really ran in that type. */
 #define CAPL_COUNTER_MAP(X)                                                                                       \
   X(fused_ops) X(expanded_ops) X(ref_fallbacks) X(layout_copies) X(fp32_kernels) X(tf32_kernels) X(fp16_kernels)   \
-  X(bf16_kernels) X(winograd_bf16_kernels) X(captured_steps) X(weight_casts)
+  X(bf16_kernels) X(winograd_bf16_kernels) X(autotuned_kernels) X(captured_steps) X(weight_casts)
 typedef enum {
 #define X(name) CAPL_COUNT_##name,
   CAPL_COUNTER_MAP(X)

@@ -1,4 +1,5 @@
-/* conv.c -- convolution and its gradients: own kernels for shapes where they are faster, else oneDNN.
+/* conv.c -- convolution and its gradients: own kernels for shapes where they are faster, else oneDNN; or, with the
+** switch autotune, whatever conv_tune.c found the fastest.
 **
 ** Images are NHWC, weights OHWI, both as oneDNN sees them NCHW and OIHW with strides. The layout of
 ** the (small) weights is left to the implementation, which costs a reorder of microseconds.
@@ -8,11 +9,13 @@
 
 #include "backend/cpu/conv_depthwise.h"
 #include "backend/cpu/conv_small_channels.h"
+#include "backend/cpu/conv_tune.h"
 #include "backend/cpu/conv_weights.h"
 #include "backend/cpu/conv_winograd.h"
 #include "backend/cpu/conv_winograd_1d.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/product.h"
+#include "base/assume.h"
 #include "ops/attrs.h"
 
 static void layout_image(dn_layout *layout, capl_dtype dtype, cpu_image i)
@@ -41,24 +44,32 @@ static void set_window(dn_spec *spec, const capl_attr *attr, cpu_image x, cpu_im
   }
 }
 
+/* Its tensors by what they are, or what they are the gradients of. */
 typedef struct {
-  cpu_image x, w, y;
-  capl_dtype x_type, w_type, y_type;
-} conv_shape;
+  dn_kind kind;
+  const capl_tensor *x, *w, *y, *bias;
+} conv_roles;
 
-static void conv_spec(dn_spec *spec, dn_kind kind, const capl_attr *attr, const conv_shape *s)
+static conv_roles roles_of(const capl_call *call)
 {
-  dn_spec_init(spec, kind);
-  layout_image(&spec->arg[DN_X], s->x_type, s->x);
-  layout_weight(&spec->arg[DN_W], s->w_type, attr[CONV_GROUPS].i, s->w);
-  layout_image(&spec->arg[DN_Y], s->y_type, s->y);
-  set_window(spec, attr, s->x, s->w, s->y);
-  spec->any = DN_BIT_W;
+  switch (call->id) {
+  case CAPL_OP_conv2d:
+  case CAPL_OP_conv2d_act: return (conv_roles){DN_CONV, call->in[0], call->in[1], call->out[0], call_input(call, 2)};
+  case CAPL_OP_conv2d_grad_w: return (conv_roles){DN_CONV_GRAD_W, call->in[0], call->out[0], call->in[1], call->out[1]};
+  default: return (conv_roles){DN_CONV_GRAD_X, call->out[0], call->in[1], call->in[0], NULL}; /* transposed, too */
+  }
 }
 
-static void layout_bias(dn_spec *spec, const capl_tensor *bias)
+static void conv_spec(dn_spec *spec, const capl_attr *attr, const conv_roles *r)
 {
-  dn_layout_set(&spec->arg[DN_B], bias->dtype, 1, bias->size, NULL);
+  cpu_image x = cpu_image_of(r->x), w = cpu_image_of(r->w), y = cpu_image_of(r->y);
+  dn_spec_init(spec, r->kind);
+  layout_image(&spec->arg[DN_X], r->x->dtype, x);
+  layout_weight(&spec->arg[DN_W], r->w->dtype, attr[CONV_GROUPS].i, w);
+  layout_image(&spec->arg[DN_Y], r->y->dtype, y);
+  set_window(spec, attr, x, w, y);
+  if (r->bias) dn_layout_set(&spec->arg[DN_B], r->bias->dtype, 1, r->bias->size, NULL);
+  spec->any = DN_BIT_W;
 }
 
 typedef struct {
@@ -84,70 +95,112 @@ static capl_status activate(const capl_tensor *y, dn_act act)
   return CAPL_OK;
 }
 
-static capl_status convolve_plainly(const capl_call *call, dn_act act)
+static dn_act act_of(const capl_call *call)
+{
+  if (call->id != CAPL_OP_conv2d_act) return DN_NO_ACT;
+  return call->attr[AT(conv2d_act, act)].i == NORM_SILU ? DN_SILU : DN_RELU;
+}
+
+/* ---- algorithms ---- */
+
+static product_order order_of(conv_algorithm by)
+{
+  return by == CONV_DIRECT ? PRODUCT_DIRECT : by == CONV_WINOGRAD_F32 ? PRODUCT_WINOGRAD_F32 : PRODUCT_USUAL;
+}
+
+static capl_status run_onednn(const capl_call *call, const conv_roles *r, conv_algorithm by)
 {
   enum { PIXELS_MAX = 8192 }; /* cpu_weight_form says why */
-  const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
-  conv_shape s = {cpu_image_of(x), cpu_image_of(w), cpu_image_of(y), x->dtype, w->dtype, y->dtype};
   dn_spec spec;
-  conv_spec(&spec, DN_CONV, call->attr, &s);
-  spec.act = act;
-  void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(w), NULL, capl_tensor_data(y)};
-  if (bias) layout_bias(&spec, bias), data[DN_B] = capl_tensor_data(bias);
-  return cpu_product(&spec, call->device, data, s.y.N * s.y.H * s.y.W <= PIXELS_MAX ? w : NULL);
+  conv_spec(&spec, call->attr, r);
+  spec.act = (int32_t)act_of(call);
+  spec.order = (int32_t)order_of(by);
+  void *data[DN_ARGS] = {capl_tensor_data(r->x), capl_tensor_data(r->w), r->bias ? capl_tensor_data(r->bias) : NULL,
+                         capl_tensor_data(r->y)};
+  bool keeps = r->kind == DN_CONV && r->y->size[0] * r->y->size[2] * r->y->size[3] <= PIXELS_MAX;
+  return cpu_product(&spec, call->device, data, keeps ? r->w : NULL);
 }
 
-static capl_status convolve(const capl_call *call, dn_act act)
+static capl_status run_winograd(const capl_call *call, const conv_roles *r, conv_algorithm by)
 {
-  const capl_tensor *x = call->in[0], *w = call->in[1];
-  bool relu = act == DN_RELU;
+  bool relu = act_of(call) == DN_RELU, plane = by == CONV_WINOGRAD;
+  if (r->kind == DN_CONV_GRAD_X) return plane ? conv_winograd_grad_x(call) : conv_winograd_1d_grad_x(call);
+  if (r->kind == DN_CONV_GRAD_W) return plane ? conv_winograd_grad_w(call) : conv_winograd_1d_grad_w(call);
+  CAPL_TRY(plane ? conv_winograd(call, relu) : conv_winograd_1d(call, relu));
+  return relu ? CAPL_OK : activate(r->y, act_of(call));
+}
+
+static capl_status run_by(const capl_call *call, conv_algorithm by)
+{
+  conv_roles r = roles_of(call);
+  if (by == CONV_PRODUCT) return conv_weights(call);
+  return by == CONV_WINOGRAD || by == CONV_WINOGRAD_1D ? run_winograd(call, &r, by) : run_onednn(call, &r, by);
+}
+
+static bool product_fits(const capl_call *call, const conv_roles *r)
+{
+  return r->kind == DN_CONV_GRAD_W && conv_weights_fits(call);
+}
+
+static bool can_run(const capl_call *call, conv_algorithm by)
+{
+  conv_roles r = roles_of(call);
+  dn_spec spec;
+  if (by == CONV_ONEDNN) return true;
+  if (by == CONV_PRODUCT) return product_fits(call, &r);
+  if (by == CONV_WINOGRAD) return conv_winograd_can(call, r.x->size, r.w->size);
+  if (by == CONV_WINOGRAD_1D) return conv_winograd_1d_fits(call, r.x->size, r.w->size);
+  conv_spec(&spec, call->attr, &r);
+  return cpu_product_differs(&spec, order_of(by));
+}
+
+static conv_algorithm usual_of(const capl_call *call, const conv_roles *r)
+{
+  if (conv_winograd_fits(call, r->x->size, r->w->size)) return CONV_WINOGRAD;
+  if (conv_winograd_1d_fits(call, r->x->size, r->w->size)) return CONV_WINOGRAD_1D;
+  return product_fits(call, r) ? CONV_PRODUCT : CONV_ONEDNN;
+}
+
+/* CAPL_ASSUME overrules timing as it does the table. */
+static bool is_assumed(const capl_tensor *x)
+{
+  int64_t always;
+  return x->dtype == CAPL_BF16 && capl_assumed(CAPL_ASSUME_WINOGRAD, &always);
+}
+
+/* Calls that only one algorithm computes do not come here. */
+static capl_status run_fastest(const capl_call *call)
+{
+  static const conv_ways ways = {can_run, run_by};
+  conv_roles r = roles_of(call);
+  conv_algorithm by = usual_of(call, &r);
+  if (!is_assumed(r.x)) CAPL_TRY(conv_tuned(call, &ways, r.x->size, r.w->size, &by));
+  bool own = by == CONV_WINOGRAD || by == CONV_WINOGRAD_1D;
+  if (own && r.x->dtype == CAPL_BF16) capl_counter_add(CAPL_COUNT_winograd_bf16_kernels);
+  return run_by(call, by);
+}
+
+/* ---- the ops ---- */
+
+static capl_status cpu_conv2d(const capl_call *call)
+{
   cpu_count_product(call);
-  if (conv_depthwise_fits(call, w->size)) {
-    CAPL_TRY(conv_depthwise(call));
-    return activate(call->out[0], act);
-  }
-  if (conv_winograd_fits(call, x->size, w->size)) CAPL_TRY(conv_winograd(call, relu));
-  else if (conv_winograd_1d_fits(call, x->size, w->size)) CAPL_TRY(conv_winograd_1d(call, relu));
-  else return convolve_plainly(call, act);
-  return activate(call->out[0], relu ? DN_NO_ACT : act);
-}
-
-static capl_status cpu_conv2d(const capl_call *call) { return convolve(call, DN_NO_ACT); }
-
-static capl_status cpu_conv2d_act(const capl_call *call)
-{
-  return convolve(call, call->attr[AT(conv2d_act, act)].i == NORM_SILU ? DN_SILU : DN_RELU);
+  if (!conv_depthwise_fits(call, call->in[1]->size)) return run_fastest(call);
+  CAPL_TRY(conv_depthwise(call));
+  return activate(call->out[0], act_of(call));
 }
 
 static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
-  const capl_tensor *dy = call->in[0], *w = call->in[1], *dx = call->out[0];
   cpu_count_product(call);
-  if (conv_depthwise_fits(call, w->size)) return conv_depthwise_grad_x(call);
-  if (conv_winograd_fits(call, dx->size, w->size)) return conv_winograd_grad_x(call);
-  if (conv_winograd_1d_fits(call, dx->size, w->size)) return conv_winograd_1d_grad_x(call);
-  conv_shape s = {cpu_image_of(dx), cpu_image_of(w), cpu_image_of(dy), dx->dtype, w->dtype, dy->dtype};
-  dn_spec spec;
-  conv_spec(&spec, DN_CONV_GRAD_X, call->attr, &s);
-  void *data[DN_ARGS] = {capl_tensor_data(dx), capl_tensor_data(w), NULL, capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data, NULL);
+  return conv_depthwise_fits(call, call->in[1]->size) ? conv_depthwise_grad_x(call) : run_fastest(call);
 }
 
 static capl_status grad_w(const capl_call *call)
 {
-  const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   cpu_count_product(call);
-  if (conv_depthwise_fits(call, dw->size)) return conv_depthwise_grad_w(call);
-  if (conv_small_channels_fits(call)) return conv_small_channels_grad_w(call);
-  if (conv_winograd_fits(call, x->size, dw->size)) return conv_winograd_grad_w(call);
-  if (conv_winograd_1d_fits(call, x->size, dw->size)) return conv_winograd_1d_grad_w(call);
-  if (conv_weights_fits(call)) return conv_weights(call);
-  conv_shape s = {cpu_image_of(x), cpu_image_of(dw), cpu_image_of(dy), x->dtype, dw->dtype, dy->dtype};
-  dn_spec spec;
-  conv_spec(&spec, DN_CONV_GRAD_W, call->attr, &s);
-  layout_bias(&spec, db);
-  void *data[DN_ARGS] = {capl_tensor_data(x), capl_tensor_data(dw), capl_tensor_data(db), capl_tensor_data(dy)};
-  return cpu_product(&spec, call->device, data, NULL);
+  if (conv_depthwise_fits(call, call->out[0]->size)) return conv_depthwise_grad_w(call);
+  return conv_small_channels_fits(call) ? conv_small_channels_grad_w(call) : run_fastest(call);
 }
 
 /* The sums of the bias come with the products and cost next to nothing here, wanted or not: then into memory of their
@@ -231,7 +284,7 @@ static bool supports_transposed(const capl_call *call)
 
 const capl_kernel cpu_conv_kernels[] = {
   {CAPL_OP_conv2d, cpu_conv2d, supports_conv, CPU_REAL},
-  {CAPL_OP_conv2d_act, cpu_conv2d_act, supports_conv, CPU_REAL},
+  {CAPL_OP_conv2d_act, cpu_conv2d, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_x, cpu_conv2d_grad_x, supports_conv, CPU_REAL},
   {CAPL_OP_conv2d_grad_w, cpu_conv2d_grad_w, supports_conv, CPU_REAL},
   {CAPL_OP_conv_transpose2d, cpu_conv_transpose2d, supports_transposed, CPU_REAL},

@@ -291,7 +291,6 @@ static capl_status convolve(wino *w, const capl_call *call, const capl_tensor *b
 static wino winograd_of(const capl_call *call, const capl_tensor *x, const capl_tensor *y)
 {
   const int64_t *padding = call->attr[CONV_PADDING].v;
-  if (x->dtype == CAPL_BF16) capl_counter_add(CAPL_COUNT_winograd_bf16_kernels);
   return (wino){.x = cpu_image_of(x), .y = cpu_image_of(y), .real = x->dtype, .pad_h = padding[0],
                 .pad_w = padding[1], .x_data = capl_tensor_data(x), .y_data = capl_tensor_data(y)};
 }
@@ -431,9 +430,9 @@ capl_status conv_winograd_grad_w(const capl_call *call)
 
 /* ---- when ---- */
 
-/* Transformed weights that still fit the second-level cache beside the tiles; in bf16 the table knows better, and what
-** each thread sums for itself is limited to 17 MB. */
-enum { WEIGHTS_MAX = 256 * 128, WEIGHTS_MAX_BF16 = 512 * 512, LEAST_SIDE = 3 };
+/* Transformed weights in f32 that still fit the second-level cache beside the tiles; in bf16 the table knows better.
+** What each thread sums for itself is limited to 38 MB. */
+enum { WEIGHTS_MAX = 256 * 128, WEIGHTS_MOST = 512 * 512, LEAST_SIDE = 3 };
 
 /* Whether vectors of channels are whole, or the last one of a panel may overlap the one before it and little is in
 ** vain. */
@@ -443,23 +442,22 @@ static bool fills_vectors(int64_t channels)
   return channels % lanes == 0 || (last > lanes && 4 * channels >= 3 * conv_round_up(channels, lanes));
 }
 
-static bool f32_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
+/* Whether images are large enough for tiles, and channels fill vectors. */
+static bool f32_can(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   const int64_t *padding = call->attr[CONV_PADDING].v;
   for (int i = 0; i < 2; i++)
     if (x[2 + i] + 2 * padding[i] < LEAST_SIDE + KERNEL - 1 || !fills_vectors(weight[i])) return false;
-  return weight[0] * weight[1] <= WEIGHTS_MAX;
+  return true;
 }
 
-static bool bf16_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
+static bool bf16_can(const capl_call *call, const int64_t *weight)
 {
   bool low = call->in[0]->dtype == CAPL_BF16 && call->in[1]->dtype == CAPL_BF16;
-  bool whole = weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0;
-  return low && whole && weight[0] * weight[1] <= WEIGHTS_MAX_BF16 &&
-         conv_winograd_bf16_pays(call->id, x, call->attr[CONV_PADDING].v, weight);
+  return low && weight[0] % cpu_now->lanes == 0 && weight[1] % cpu_now->lanes == 0;
 }
 
-bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
+bool conv_winograd_can(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   const capl_attr *attr = call->attr;
   const int64_t *padding = attr[CONV_PADDING].v;
@@ -467,6 +465,13 @@ bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *
     if (attr[CONV_STRIDE].v[i] != 1 || attr[CONV_DILATION].v[i] != 1 || weight[2 + i] != KERNEL ||
         padding[i] >= KERNEL)
       return false;
-  if (attr[CONV_GROUPS].i != 1) return false;
-  return conv_all_f32(call) ? f32_fits(call, x, weight) : bf16_fits(call, x, weight);
+  if (attr[CONV_GROUPS].i != 1 || weight[0] * weight[1] > WEIGHTS_MOST) return false;
+  return conv_all_f32(call) ? f32_can(call, x, weight) : bf16_can(call, weight);
+}
+
+bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
+{
+  if (!conv_winograd_can(call, x, weight)) return false;
+  return conv_all_f32(call) ? weight[0] * weight[1] <= WEIGHTS_MAX
+                            : conv_winograd_bf16_pays(call->id, x, call->attr[CONV_PADDING].v, weight);
 }

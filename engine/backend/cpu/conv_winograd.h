@@ -6,8 +6,9 @@
 
 #include "capl/backend.h"
 
-/* x (N,C,H,W), weight (O,C,kh,kw) as shapes only. Whether the functions below take the call and are the
-** fastest way for it. */
+/* x (N,C,H,W), weight (O,C,kh,kw) as shapes only. Whether the functions below take the call. */
+bool conv_winograd_can(const capl_call *call, const int64_t *x, const int64_t *weight);
+/* Whether they also are the fastest way for it, by rule and table. */
 bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *weight);
 
 /* Each runs the op of its name, the first one with relu behind it if wanted; ENOMEM if scratch memory is short. Sums of

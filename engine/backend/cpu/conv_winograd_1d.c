@@ -295,7 +295,6 @@ static capl_status convolve(winoline *w, capl_device *device, const capl_tensor 
 static winoline winograd_1d_of(const capl_call *call, const capl_tensor *x, const capl_tensor *y, int64_t kernel_h)
 {
   const capl_attr *attr = call->attr;
-  if (x->dtype == CAPL_BF16) capl_counter_add(CAPL_COUNT_winograd_bf16_kernels);
   return (winoline){.x = cpu_image_of(x), .y = cpu_image_of(y), .real = x->dtype, .x_data = capl_tensor_data(x),
                     .y_data = capl_tensor_data(y), .kernel_h = kernel_h, .stride = attr[CONV_STRIDE].v[0],
                     .pad_h = attr[CONV_PADDING].v[0], .pad_w = attr[CONV_PADDING].v[1]};

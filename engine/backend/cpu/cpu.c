@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "backend/cpu/conv_tune.h"
 #include "backend/cpu/conv_winograd_table.h"
 #include "backend/cpu/dnnl.h"
 #include "base/assume.h"
@@ -117,8 +118,9 @@ static uint32_t cpu_precisions(void)
 static capl_status cpu_set_switch(const char *name, bool on)
 {
   if (!strcmp(name, "tf32")) return CAPL_OK;
+  if (!strcmp(name, "autotune")) return conv_tune_switch(on), CAPL_OK;
   if (strcmp(name, "one_thread") != 0)
-    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cpu has no switch '%s'; it has one_thread", name);
+    return CAPL_FAIL(CAPL_EUNSUPPORTED, "cpu has no switch '%s'; it has autotune, one_thread", name);
   if (!on) return CAPL_FAIL(CAPL_EUNSUPPORTED, "one_thread is for the rest of the process");
   if (cpu_threads() == 1) return CAPL_OK;
   dn_plans_forget(); /* they were made for more */
@@ -141,6 +143,8 @@ static const capl_backend backend = {
   .auto_precision = cpu_auto_precision,
   .precisions = cpu_precisions,
   .set_switch = cpu_set_switch,
+  .algorithms = conv_tune_list,
+  .algorithm_use = conv_tune_use,
   .alone = cpu_alone_set,
   .threads = cpu_threads,
 };

@@ -52,7 +52,7 @@ typedef struct {
   int32_t mode;     /* dn_mode */
   int32_t act;      /* dn_act */
   int32_t alone;    /* 1: made for one thread, to be run by several threads on parts of a batch */
-  int32_t unused;   /* 0; so that there is no gap */
+  int32_t order;    /* product_order, of product.c; 0 in plans */
   dn_layout arg[DN_ARGS];
   /* convolutions: two numbers each */
   int64_t stride[DN_MAX_DIMS], dilation[DN_MAX_DIMS], pad_low[DN_MAX_DIMS], pad_high[DN_MAX_DIMS];

@@ -23,13 +23,19 @@ static bool is_low(const dn_spec *spec)
 ** more exact. */
 enum { WINOGRAD_CHANNELS = 32, WINOGRAD_PIXELS = 3 }; /* it computes tiles of 4x4 pixels */
 
+static bool has_winograd_shape(const dn_spec *spec)
+{
+  const dn_layout *w = &spec->arg[DN_W];
+  const int64_t *y = spec->arg[DN_Y].size;
+  if (!is_convolution(spec) || w->ndim != 4 || w->size[2] != 3 || w->size[3] != 3) return false;
+  return y[2] >= WINOGRAD_PIXELS && y[3] >= WINOGRAD_PIXELS;
+}
+
 static bool may_be_winograd(const dn_spec *spec)
 {
   const dn_layout *w = &spec->arg[DN_W];
-  if (!is_convolution(spec) || w->ndim != 4 || (is_low(spec) && dn_bf16_is_fast())) return false;
-  const int64_t *y = spec->arg[DN_Y].size;
-  bool tiles = y[2] >= WINOGRAD_PIXELS && y[3] >= WINOGRAD_PIXELS && w->size[2] == 3 && w->size[3] == 3;
-  return tiles && w->size[0] >= WINOGRAD_CHANNELS && w->size[1] >= WINOGRAD_CHANNELS;
+  if (!has_winograd_shape(spec) || (is_low(spec) && dn_bf16_is_fast())) return false;
+  return w->size[0] >= WINOGRAD_CHANNELS && w->size[1] >= WINOGRAD_CHANNELS;
 }
 
 /* Products per element read or written from which computing in f32 pays for converting slow bf16. */
@@ -40,6 +46,12 @@ static bool may_be_wide(const dn_spec *spec)
   const dn_layout *w = &spec->arg[DN_W];
   if (!is_convolution(spec) || w->ndim != 4 || !is_low(spec) || !dn_has_bf16() || dn_bf16_is_fast()) return false;
   return w->size[0] * w->size[1] * w->size[2] * w->size[3] >= WIDE_PRODUCTS * (w->size[0] + w->size[1]);
+}
+
+bool cpu_product_differs(const dn_spec *spec, product_order order)
+{
+  if (order == PRODUCT_DIRECT) return may_be_winograd(spec) || may_be_wide(spec);
+  return order == PRODUCT_WINOGRAD_F32 && has_winograd_shape(spec) && !may_be_winograd(spec);
 }
 
 /* "ref:any" and the like: right but hundreds of times slower. */
@@ -55,6 +67,7 @@ static capl_status try_plan(const dn_spec *spec, uint32_t any, dn_mode mode, con
   dn_spec variant = *spec;
   variant.any = any;
   variant.mode = mode;
+  variant.order = PRODUCT_USUAL;
   variant.alone = spec->alone || cpu_alone();
   CAPL_TRY(dn_find(&variant, &plan));
   if (!plan || (*best && is_slow(plan))) return CAPL_OK;
@@ -67,8 +80,10 @@ static capl_status best_plan(const dn_spec *spec, const dn_plan **best)
   const uint32_t all = DN_BIT_X | DN_BIT_W | DN_BIT_Y;
   *best = NULL;
   if (is_low(spec) && !dn_has_bf16()) return CAPL_OK;
-  if (may_be_winograd(spec)) CAPL_TRY(try_plan(spec, all, DN_WINOGRAD, best));
-  if (is_slow(*best) && may_be_wide(spec)) CAPL_TRY(try_plan(spec, all, DN_WIDE, best));
+  bool winograd = spec->order == PRODUCT_WINOGRAD_F32, usual = spec->order == PRODUCT_USUAL;
+  if (winograd || (usual && may_be_winograd(spec))) CAPL_TRY(try_plan(spec, all, DN_WINOGRAD, best));
+  if (winograd) return CAPL_OK;
+  if (is_slow(*best) && usual && may_be_wide(spec)) CAPL_TRY(try_plan(spec, all, DN_WIDE, best));
   if (is_slow(*best)) CAPL_TRY(try_plan(spec, spec->any, DN_PLAIN, best));
   if (is_slow(*best)) CAPL_TRY(try_plan(spec, all, DN_PLAIN, best));
   return CAPL_OK;

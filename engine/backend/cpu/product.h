@@ -6,6 +6,17 @@
 
 #include "backend/cpu/dnnl.h"
 
+/* What is tried of oneDNN's algorithms, spec->order. */
+typedef enum {
+  PRODUCT_USUAL,       /* all, in an order that does not depend on timing */
+  PRODUCT_DIRECT,      /* direct convolution, in the dtype of the images */
+  PRODUCT_WINOGRAD_F32 /* Winograd in f32; bf16 is converted on the way */
+} product_order;
+
+/* Whether another order than the usual one computes the convolution by another algorithm than that, if oneDNN has
+** it. */
+bool cpu_product_differs(const dn_spec *spec, product_order order);
+
 /* Runs the best plan for spec; where oneDNN has none in bf16, through f32 copies of the arguments.
 ** EUNSUPPORTED if it has none in f32 either. weight: as for dn_run. */
 capl_status cpu_product(const dn_spec *spec, capl_device *device, void *const data[DN_ARGS], const capl_tensor *weight);

@@ -310,6 +310,33 @@ static int core_own_kernels(lua_State *L)
   return 1;
 }
 
+static void push_algorithm(void *user, const capl_algorithm *a)
+{
+  lua_State *L = user;
+  lua_newtable(L);
+  lua_pushstring(L, a->call), lua_setfield(L, -2, "call");
+  lua_pushstring(L, a->algorithm), lua_setfield(L, -2, "algorithm");
+  lua_pushstring(L, a->usual), lua_setfield(L, -2, "usual"); /* NULL is nil */
+  lua_pushstring(L, a->times), lua_setfield(L, -2, "times");
+  lua_pushboolean(L, a->in_use), lua_setfield(L, -2, "in_use");
+  lua_rawseti(L, -2, (int)lua_objlen(L, -2) + 1);
+}
+
+/* core.algorithms() -> list of {call =, algorithm =, usual = or nil, times =, in_use =}: what autotune has chosen */
+static int core_algorithms(lua_State *L)
+{
+  lua_newtable(L);
+  capl_device_algorithms(default_device(L), push_algorithm, L);
+  return 1;
+}
+
+/* core.algorithm_use(call, algorithm): texts of core.algorithms */
+static int core_algorithm_use(lua_State *L)
+{
+  bind_check(L, capl_device_algorithm_use(default_device(L), bind_check_string(L, 1), bind_check_string(L, 2)), NULL);
+  return 0;
+}
+
 static double held_seconds;
 
 /* core.clock() -> seconds from some fixed moment, monotonic; without those for which the run was held */
@@ -491,6 +518,8 @@ void bind_open_misc(lua_State *L)
                                        {"memory_trim", core_memory_trim},
                                        {"counters", core_counters},
                                        {"own_kernels", core_own_kernels},
+                                       {"algorithms", core_algorithms},
+                                       {"algorithm_use", core_algorithm_use},
                                        {"precision", core_precision},
                                        {"clock", core_clock}, {"clock_held", core_clock_held},
                                        {"cpu_clock", core_cpu_clock},

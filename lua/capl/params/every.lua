@@ -93,7 +93,7 @@ end
 return {
   {key = "device", default = "auto", doc = "auto, cpu, cuda, cuda:1 …", apply = apply_device},
   {key = "deterministic", default = false, doc = "same seed, same bits", apply = apply_deterministic},
-  {key = "autotune", default = "auto", doc = "auto, true, false: select the algorithms of GPU ops by timing",
+  {key = "autotune", default = "auto", doc = "auto, true, false: select algorithms by timing; auto: on a GPU",
   apply = apply_autotune}, {key = "monitor_every", default = 1,
   doc = "seconds between samples of power, load, memory, temperature; 0: none",
     apply = apply_monitor},

@@ -6,6 +6,7 @@
 local core, observer = ...
 
 local Features = require "run.features"
+local determinism = require "determinism"
 local dist = require "dist"
 local facts = require "run.facts"
 local model_input = require "run.model_input"
@@ -85,6 +86,12 @@ local function add_precision(self)
     count = function() return precision_counts.all()[name] end}
 end
 
+local function add_autotune(self)
+  if not determinism.keeps_algorithms() then return end
+  self:add_feature{name = "autotune = true", what = "shapes of convolutions",
+    count = function() return #core.algorithms() end}
+end
+
 local function add_augment(self, entry)
   self:add_feature{name = "augment of the " .. entry.role .. " loader", what = "augmented samples",
     count = function() return entry.loader:stats().augmented end,
@@ -128,6 +135,7 @@ function Run:set_settings(settings)
   self.settings = settings
   if self.mode == "none" then return end
   add_precision(self)
+  add_autotune(self)
   self:print(("%s on %s"):format(self.recipe, (core.device())))
   if core.assume() then self:print("  CAPL_ASSUME=" .. core.assume()
     .. ": what is chosen follows these facts, for tests") end
@@ -282,6 +290,14 @@ local function remember(self, opt)
   self.optimizers[#self.optimizers + 1] = opt
 end
 
+-- What rank 0 has timed since the last exchange of the ranks takes effect; said where the table had chosen otherwise.
+local function take_algorithms(self)
+  if sync.world() and not sync.met() then return end
+  for _, a in ipairs(determinism.use_timed(sync.of_main)) do
+    if a.algorithm ~= a.usual then self:print(("autotune: %s: %s (%s)"):format(a.call, a.algorithm, a.times)) end
+  end
+end
+
 function Run:gradients(opt)
   if self.started then self:check_precision() end
   Observer.gradients(self, opt)
@@ -293,6 +309,7 @@ function Run:step(opt)
     self.steps = self.steps + 1
     remember(self, opt)
     if self.steps == 1 then first_step(self) end
+    take_algorithms(self)
   end
   Observer.step(self, opt)
 end
@@ -406,6 +423,8 @@ local function report(self)
   scaling_lines(self)
   local again = self.restart
   if again then self:print(("report: restarts after the loss of a rank: %d of %d"):format(again.number, again.of)) end
+  local algorithms = determinism.report_line()
+  if algorithms then self:print("report: " .. algorithms) end
   local own = own_kernels.text()
   if own then self:print("report: " .. own) end
   local exchange = dist.parallel and dist.parallel.report_line()

@@ -4,6 +4,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local determinism = require "determinism"
 local sync = require "dist.sync"
 local facts = require "run.facts"
 
@@ -32,14 +33,15 @@ function exact.facts(run, data, accumulate)
   return {
     version = core.version(), device = machine.device, hardware = machine.backend, isa = core.isa(),
     threads = machine.threads, precision = run:precision(), deterministic = run:setting("deterministic"),
-    recipe = run.text and core.sha256(run.text), data = data, accumulate = accumulate, ranks = sync.size(),
+    autotune = determinism.keeps_algorithms() or nil, recipe = run.text and core.sha256(run.text), data = data,
+    accumulate = accumulate, ranks = sync.size(),
   }
 end
 
 local names = {
   {"version", "capl"}, {"device", "device"}, {"hardware", "hardware"}, {"isa", "instruction set"},
   {"threads", "compute threads"}, {"precision", "precision"}, {"accumulate", "batches a step"},
-  {"deterministic", "deterministic"},
+  {"deterministic", "deterministic"}, {"autotune", "autotune"},
 }
 
 local function text(value)

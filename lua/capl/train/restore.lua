@@ -2,6 +2,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
+local determinism = require "determinism"
 local exact = require "train.bit_exact"
 local folder = require "train.folder"
 local learning_rates = require "train.learning_rates"
@@ -115,6 +116,7 @@ local shape = {
   saved = "text", ended = "text?", top = {["?"] = true, ["*"] = whole_entry},
   facts = {ranks = "count?", data = {["?"] = true, ["*"] = {batch = "number?", count = "number?"}}},
   built = {["?"] = true, ["*"] = {["*"] = {["*"] = "plain"}}},
+  algorithms = {["?"] = true, ["*"] = {call = "text", algorithm = "text"}},
   image_shape = {["?"] = true, ["*"] = "count"},
   batch_fields = {["?"] = true, ["*"] = function(field)
     local fine = type(field) == "table" and type(field.shape) == "table" and type(field.dtype) == "string"
@@ -143,6 +145,7 @@ function restore.load(self, saved, file)
       for _, name in ipairs(ordered(self.objects)) do put_back(self, saved, name) end
     end)
     core.rng(saved.rng.seed, saved.rng.streams)
+    determinism.set_algorithms(saved.algorithms)
   end)
   if sync.world() then require("dist.agree").resumed(saved.step) end
   -- model files need it, also of a run that has no step left to make

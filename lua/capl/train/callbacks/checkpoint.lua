@@ -3,12 +3,13 @@
 --
 -- What is saved is whatever has state()/set_state() or state_dict()/load_state_dict(), under the names it is given;
 -- beside them the random streams, and what else the bits depend on (exact.lua). Files: folder.lua; what is read and put
--- back: restore.lua. Saving changes nothing.
+-- back: restore.lua. Saving changes nothing, but what autotune has timed takes effect with it.
 -- SPDX-License-Identifier: Apache-2.0
 local core, observer = ...
 
 local attach = require "run.attach"
 local check = require "check"
+local determinism = require "determinism"
 local dist = require "dist"
 local exact = require "train.bit_exact"
 local folder = require "train.folder"
@@ -122,6 +123,7 @@ function Checkpoint:tree(ended)
   local seed, streams = core.rng()
   local out = {checkpoint = 1, step = self.step, ended = ended, saved = core.sys.date(), facts = self:facts(),
     objects = {}, rng = {seed = seed, streams = streams}, top = self.top, built = self.built,
+    algorithms = determinism.algorithms(),
     image_shape = self.run.image_shape, batch_fields = self.run.batch_fields}
   for name, object in pairs(self.objects) do
     local get = restore.methods_of(object)
@@ -166,6 +168,7 @@ end
 -- errs io: it cannot be written; the former ones stay
 function Checkpoint:save(ended)
   if dist.parallel then dist.parallel.settle(self:models()) end
+  determinism.use_timed(sync.of_main) -- a resumed run begins with all choices
   local file = folder.file(self:folder(), self.step)
   self.cost = sync.by_main("saving a checkpoint", function()
     tree.save(file, self:tree(ended))
