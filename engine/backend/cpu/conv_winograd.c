@@ -472,6 +472,6 @@ bool conv_winograd_can(const capl_call *call, const int64_t *x, const int64_t *w
 bool conv_winograd_fits(const capl_call *call, const int64_t *x, const int64_t *weight)
 {
   if (!conv_winograd_can(call, x, weight)) return false;
-  return conv_all_f32(call) ? weight[0] * weight[1] <= WEIGHTS_MAX
-                            : conv_winograd_bf16_pays(call->id, x, call->attr[CONV_PADDING].v, weight);
+  if (conv_all_f32(call)) return weight[0] * weight[1] <= WEIGHTS_MAX;
+  return conv_winograd_bf16_pays(call->id, x, call->attr[CONV_PADDING].v, weight, capl_weight_is_frozen(call->in[1]));
 }

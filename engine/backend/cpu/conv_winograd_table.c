@@ -53,7 +53,8 @@ bool conv_winograd_bf16_is_on(void)
   return capl_assumed(CAPL_ASSUME_WINOGRAD, &always) ? always != 0 : measured_here();
 }
 
-bool conv_winograd_bf16_pays(capl_op_id id, const int64_t *x, const int64_t *padding, const int64_t *weight)
+bool conv_winograd_bf16_pays(capl_op_id id, const int64_t *x, const int64_t *padding, const int64_t *weight,
+                             bool frozen)
 {
   int64_t always;
   if (capl_assumed(CAPL_ASSUME_WINOGRAD, &always)) return always != 0;
@@ -68,5 +69,6 @@ bool conv_winograd_bf16_pays(capl_op_id id, const int64_t *x, const int64_t *pad
     pixels *= y;
     tiles *= (covered + SIDE - 1) / SIDE;
   }
-  return 100 * (int64_t)r->fixed + r->tile * SIDE * SIDE * tiles <= (100 - GAIN) * pixels;
+  int64_t fixed = frozen ? 0 : r->fixed; /* frozen weights were transformed when the file was opened */
+  return 100 * fixed + r->tile * SIDE * SIDE * tiles <= (100 - GAIN) * pixels;
 }

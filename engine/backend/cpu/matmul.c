@@ -25,8 +25,9 @@ static int64_t rows_of(const capl_tensor *t)
   return capl_tensor_numel(t) / last_size(t);
 }
 
-/* Of fewer rows the product only reads the weights, and another copy of them would be memory for nothing. */
-enum { PACKED_ROWS = 64 };
+/* Of larger weights another copy would be much memory, and few rows only read them. The number of rows must not decide:
+** an image alone and one of many are read with the same bits. */
+enum { PACKED_WEIGHTS = 1 << 20 };
 
 /* y (M,O) = x (M,I) * weight' (I,O) + bias */
 static capl_status linear(const capl_call *call, dn_act act)
@@ -45,7 +46,7 @@ static capl_status linear(const capl_call *call, dn_act act)
     dn_layout_set(&spec.arg[DN_B], bias->dtype, 1, bias->size, NULL);
     data[DN_B] = capl_tensor_data(bias);
   }
-  bool packed = rows >= PACKED_ROWS && capl_weight_is_frozen(w);
+  bool packed = capl_tensor_numel(w) <= PACKED_WEIGHTS && capl_weight_is_frozen(w);
   if (packed) spec.any = DN_BIT_W;
   return cpu_product(&spec, call->device, data, packed ? w : NULL);
 }
