@@ -113,7 +113,8 @@ local function over_groups(opt, key)
     if not seen[text] then list[#list + 1] = value end
     seen[text] = true
   end
-  return #list == 1 and list[1] or list
+  if #list == 1 then return list[1] end
+  return list
 end
 
 local function usual_of(opt, key)
