@@ -181,6 +181,12 @@ describe("checkpoints", function()
     end
   end)
 
+  it("name no file of the library where a function yields", function()
+    local status, why = pcall(coroutine.wrap(function() capl.checkpoint(coroutine.yield, capl.ones(2):requires_grad_()) end))
+    assert.is_false(status)
+    assert.is_nil(tostring(why):find("recompute.lua", 1, true))
+  end)
+
   it("keep the names of parameters", function()
     local names = {}
     for name in nn.Checkpoint(nn.Sequential{nn.Linear(2, 2)}):named_parameters() do names[#names + 1] = name end

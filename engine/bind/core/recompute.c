@@ -156,13 +156,24 @@ static call_again *remember(lua_State *L, int n_args, uint64_t streams, capl_ten
   return c;
 }
 
+/* f, … -> f(…). A batch norm among the results that waits for its activation runs now: whether it wants gradients is
+** asked next. */
+static int call_and_settle(lua_State *L)
+{
+  lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+  for (int i = 1; i <= lua_gettop(L); i++) bind_to_handle(L, i);
+  return lua_gettop(L);
+}
+
 /* Calls runner(false, fn, …), whose copies lie on top, without recording -> pcall's status; *wanted: something in it
 ** wants a gradient. */
 static int run_first(lua_State *L, int n_args, bool *wanted)
 {
   bool outer = capl_grad_note(true);
   capl_grad_set_enabled(false);
-  int status = bind_pcall(L, n_args + 2, LUA_MULTRET);
+  lua_pushcfunction(L, call_and_settle);
+  lua_insert(L, -(n_args + 4));
+  int status = bind_pcall(L, n_args + 3, LUA_MULTRET);
   capl_grad_set_enabled(true);
   *wanted = capl_grad_note(false);
   (void)outer;

@@ -13,18 +13,9 @@ local function done(former, ok, ...)
   return ...
 end
 
--- A batch norm that waits for an activation runs now: whether it wants gradients is asked when fn has returned.
-local function settled(...)
-  for i = 1, select("#", ...) do
-    local y = select(i, ...)
-    if core.is_tensor(y) then y:dim() end
-  end
-  return ...
-end
-
 -- Runs fn for the first time or again; batch norm then leaves its running statistics alone.
 local function run(again, fn, ...)
-  if not again then return settled(fn(...)) end
+  if not again then return fn(...) end
   local former = observer.recomputing
   observer.recomputing = true
   recompute.runs = recompute.runs + 1
