@@ -6,12 +6,12 @@
 -- network   7 convolutions, the first one at full resolution, then 4 attention maps over the columns and one classifier
 --           for all positions: 0.42 M parameters, 28 M multiplications per image
 -- expected  exact accuracy on 10,000 new images. Two cores of a Zen 4: after 1 minute 97.8 % (three seeds, 97.5 to
---           98.0), after 5 minutes 98.8 %, with 0=O 99.7 % (seed 42). Two AVX-512 cores, an older capl: after 1
---           minute 97.3 % (96.9, 97.5), after 5 minutes 98.5 % (98.3, 98.6), 10 minutes 98.8 %, 1 with AVX2 only 97.4 %
+--           98.0), after 5 minutes 98.6 % (98.3 to 99.0), with 0=O 99.5 to 99.7 %. Two AVX-512 cores, an older capl:
+--           after 1 minute 97.3 % (96.9, 97.5), 5 minutes 98.5 % (98.3, 98.6), 10 minutes 98.8 %, 1 with AVX2 97.4 %
 -- limit     three quarters of the errors confuse 0 and O. The same network trained on these two only (--charset=0O
 --           --samples=200000) distinguishes 97.5 % of the characters. If all other characters were correct, the exact
 --           accuracy would be 99.4 %
--- time      proportional to samples: about 5 minutes by default on 2 cores; the progress line shows the remaining time
+-- time      proportional to samples: by default 3 minutes on two cores of a Zen 4, about 5 on others
 -- run       capl recipes/captcha.lua [--max_time=5m] [--preset=quick|long]
 -- SPDX-License-Identifier: Apache-2.0
 
