@@ -1,6 +1,6 @@
 -- determinism.lua: how a device chooses what it runs: the same bits every time, or whatever is fastest.
 --
--- On a GPU timing chooses unless it is told not to; on a CPU a fixed table does, and timing only with autotune = true.
+-- On a GPU timing chooses unless autotune = false; on a CPU a fixed table does, and timing only with autotune = true.
 -- Then rank 0 times, and its choices take effect on all ranks at the end of a step; a checkpoint keeps them, so that a
 -- resumed run gives the same bits. ref and meta have nothing to choose.
 -- SPDX-License-Identifier: Apache-2.0

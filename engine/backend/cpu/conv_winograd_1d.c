@@ -396,6 +396,12 @@ capl_status conv_winograd_1d_grad_w(const capl_call *call)
 /* Weights and rows of images that still fit the second-level cache once they are transformed. */
 enum { WEIGHTS_MAX = 3 * 128 * 128, ROW_FLOATS_MAX = 1 << 11, HEIGHT_MAX = 7, LEAST_WIDTH = 12 };
 
+/* An image in bf16 and a model file's weights: one alone is read with the bits that it has among others. */
+static bool alone_as_among(const capl_call *call)
+{
+  return !conv_all_f32(call) && capl_weight_is_frozen(call->in[1]);
+}
+
 /* Along rows alone, and where it was faster than oneDNN's direct convolution. */
 static bool bf16_fits(const capl_call *call, const int64_t *weight)
 {
@@ -415,6 +421,6 @@ bool conv_winograd_1d_fits(const capl_call *call, const int64_t *x, const int64_
   if (weight[3] != KERNEL || padding[1] >= KERNEL || padding[0] >= kernel_h || kernel_h > HEIGHT_MAX) return false;
   if (O % cpu_now->lanes || C % cpu_now->lanes || kernel_h * O * C > WEIGHTS_MAX) return false;
   if (!conv_all_f32(call) && !bf16_fits(call, weight)) return false;
-  return attr[CONV_GROUPS].i == 1 && x[0] >= cpu_threads() && x[3] >= LEAST_WIDTH &&
+  return attr[CONV_GROUPS].i == 1 && (x[0] >= cpu_threads() || alone_as_among(call)) && x[3] >= LEAST_WIDTH &&
          (x[2] + 2 * padding[0]) * (O > C ? O : C) <= ROW_FLOATS_MAX;
 }
