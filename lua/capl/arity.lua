@@ -1,5 +1,5 @@
--- arity.lua: a method of a tensor that is given more arguments than it takes is an error, never one of them dropped:
--- PyTorch's methods have options that are not here.
+-- arity.lua: methods of tensors, and layers, that are given more arguments than they take raise an error and drop none:
+-- PyTorch's have options that are not here.
 -- SPDX-License-Identifier: Apache-2.0
 local core = ...
 
@@ -31,33 +31,57 @@ local instead = {
 }
 for name in ("cumsum prod softmax log_softmax softmin"):gmatch("%S+") do instead[name] = "dtype: x:to(dtype) before it" end
 
-local function refuse(name, most, more)
-  check.fail(name, ("x:%s(…) takes %s, got a %s more"):format(name, most == 0 and "no arguments"
+local function refuse(name, call, most, more)
+  check.fail(name, ("%s takes %s, got a %s more"):format(call, most == 0 and "no arguments"
     or most == 1 and "1 argument" or most .. " arguments", core.typename(more)), instead[name])
 end
 
--- Without varargs, which would cost more than the check.
+-- guarded[n](name, call, fn): fn with an error behind argument n, the object aside. Without varargs, which would cost
+-- more than the check.
 local guarded = {
-  [0] = function(name, fn) return function(x, more)
-    if more ~= nil then refuse(name, 0, more) end
+  [0] = function(name, call, fn) return function(x, more)
+    if more ~= nil then refuse(name, call, 0, more) end
     return fn(x)
   end end,
-  [1] = function(name, fn) return function(x, a, more)
-    if more ~= nil then refuse(name, 1, more) end
+  [1] = function(name, call, fn) return function(x, a, more)
+    if more ~= nil then refuse(name, call, 1, more) end
     return fn(x, a)
   end end,
-  [2] = function(name, fn) return function(x, a, b, more)
-    if more ~= nil then refuse(name, 2, more) end
+  [2] = function(name, call, fn) return function(x, a, b, more)
+    if more ~= nil then refuse(name, call, 2, more) end
     return fn(x, a, b)
   end end,
-  [3] = function(name, fn) return function(x, a, b, c, more)
-    if more ~= nil then refuse(name, 3, more) end
+  [3] = function(name, call, fn) return function(x, a, b, c, more)
+    if more ~= nil then refuse(name, call, 3, more) end
     return fn(x, a, b, c)
+  end end,
+  [4] = function(name, call, fn) return function(x, a, b, c, d, more)
+    if more ~= nil then refuse(name, call, 4, more) end
+    return fn(x, a, b, c, d)
   end end,
 }
 
 for most, list in pairs(names) do
-  for name in list:gmatch("%S+") do methods[name] = guarded[most](name, methods[name]) end
+  for name in list:gmatch("%S+") do
+    methods[name] = guarded[most](name, "x:" .. name .. "(…)", methods[name])
+  end
 end
 
-return {}
+-- Layers that take another number than one input, losses aside. Recurrent layers count for themselves.
+local takes = {ConvTranspose2d = 2, PairwiseDistance = 2, TransformerEncoder = 2, TransformerEncoderLayer = 2,
+  MultiheadAttention = 4, CTCLoss = 4}
+local unguarded = {Module = true, ModuleList = true, ModuleDict = true, LSTM = true, GRU = true, RNN = true,
+  LSTMCell = true, GRUCell = true, RNNCell = true}
+
+--- Guards forward of every class in a table by name; `inputs` of a class is how many a loss takes.
+local function layers(nn)
+  for name, class in pairs(nn) do
+    local forward = type(class) == "table" and class.__module and not unguarded[name] and rawget(class, "forward")
+    if forward then
+      class._forward = forward -- where its docstring is
+      class.forward = guarded[takes[name] or class.inputs or 1]("nn." .. name, "the layer", forward)
+    end
+  end
+end
+
+return {layers = layers}

@@ -35,6 +35,10 @@ local refusals = {
   {"x:to(\"cpu\", \"f16\")", "to: x:to(…) takes 1 argument, got a string more\n  hint: x:to{dtype = …, device = …}"},
   {"x:contiguous{memory_format = 1}", "hint: images are N,H,W,C in memory already"},
   {"x:norm(2, 1, true, 1)", "norm: x:norm(…) takes 3 arguments, got a number more"},
+  {"nn.ReLU()(x, 5)", "nn.ReLU: the layer takes 1 argument, got a number more"},
+  {"nn.ConvTranspose2d(3, 2, 3)(images, {9, 9}, x)", "nn.ConvTranspose2d: the layer takes 2 arguments, got a tensor more"},
+  {"nn.MSELoss()(x, x, {reduction = \"sum\"})", "nn.MSELoss: the layer takes 2 arguments, got a table more"},
+  {"nn.LSTM(4, 2)(x, nil, nil, 5)", "nn.LSTM: at most 3 arguments, got 4"},
   {"opt:zero_grad{set_to_none = true}", "zero_grad: option 'set_to_none' is always on"},
   {"opt:step(function() end)", "optim.SGD: step: takes no arguments, got a function"},
   -- what is tried first
@@ -58,4 +62,19 @@ describe("what PyTorch takes and capl does not", function()
       assert.truthy(said:find(row[2], 1, true), said)
     end)
   end
+
+  -- Lists and recurrent layers say it in words of their own.
+  it("is not dropped by any layer", function()
+    local others = {Module = 1, ModuleList = 1, ModuleDict = 1, LSTM = 1, GRU = 1, RNN = 1, LSTMCell = 1, GRUCell = 1,
+      RNNCell = 1}
+    local count = 0
+    for name, class in pairs(nn) do
+      if type(class) == "table" and class.__module and not others[name] then
+        local said = support.error_text(function() class.forward({}, 1, 2, 3, 4, 5) end)
+        assert.truthy(said:find("nn%." .. name .. ": the layer takes %d arguments?, got a number more"), name .. ": " .. said)
+        count = count + 1
+      end
+    end
+    assert.is_true(count > 80)
+  end)
 end)

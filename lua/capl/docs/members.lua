@@ -101,7 +101,7 @@ end
 
 --- The module in whose file a class or another table with functions is made.
 function members.home(class)
-  for _, name in ipairs{"init", "forward", "extra", "update", "new"} do
+  for _, name in ipairs{"init", "_forward", "forward", "extra", "update", "new"} do
     local module = core.defined(own(class, name))
     if module then return module end
   end

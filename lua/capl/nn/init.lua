@@ -39,5 +39,6 @@ nn.binary_cross_entropy_with_logits = nn.bce_with_logits
 --- nn.class(name[, parent]) -> a class of modules; parent: nn.Module unless said.
 function nn.class(name, parent) return readonly.leave_open(classes.class(name, parent or nn.Module)) end
 
+require("arity").layers(nn)
 missing.watch("nn.init", nn.init)
 return missing.watch("nn", nn)

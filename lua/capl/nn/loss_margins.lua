@@ -134,11 +134,11 @@ end
 --- The same as modules: CosineSimilarity, CosineEmbeddingLoss, HingeEmbeddingLoss, SoftMarginLoss, MultiMarginLoss,
 -- MarginRankingLoss, TripletMarginLoss.
 loss.CosineSimilarity = parts.module("CosineSimilarity", loss.cosine_similarity, cosine_spec)
-loss.CosineEmbeddingLoss = parts.module("CosineEmbeddingLoss", loss.cosine_embedding_loss, margin_spec)
+loss.CosineEmbeddingLoss = parts.module("CosineEmbeddingLoss", loss.cosine_embedding_loss, margin_spec, 3)
 loss.HingeEmbeddingLoss = parts.module("HingeEmbeddingLoss", loss.hinge_embedding_loss, hinge_spec)
 loss.SoftMarginLoss = parts.module("SoftMarginLoss", loss.soft_margin_loss, {parts.reduction})
 loss.MultiMarginLoss = parts.module("MultiMarginLoss", loss.multi_margin_loss, multi_spec)
-loss.MarginRankingLoss = parts.module("MarginRankingLoss", loss.margin_ranking_loss, margin_spec)
-loss.TripletMarginLoss = parts.module("TripletMarginLoss", loss.triplet_margin_loss, triplet_spec)
+loss.MarginRankingLoss = parts.module("MarginRankingLoss", loss.margin_ranking_loss, margin_spec, 3)
+loss.TripletMarginLoss = parts.module("TripletMarginLoss", loss.triplet_margin_loss, triplet_spec, 3)
 
 return loss

@@ -76,8 +76,8 @@ function parts.reduce(fname, each, reduction)
 end
 
 --- A module that holds the options of a loss function; name without "nn.". spec.reductions: those it has, unless the
--- usual ones.
-function parts.module(name, fn, spec)
+-- usual ones. inputs: how many the function takes before its options, 2 or 3; 2 unless said.
+function parts.module(name, fn, spec, inputs)
   local class = classes.class(name, Module)
   class.runs, class.spec = fn, spec -- for its docstring
   function class:init(...)
@@ -88,12 +88,11 @@ function parts.module(name, fn, spec)
     local reduction = self.options.reduction
     if reduction then check.one_of("nn." .. name, "reduction", reduction, spec.reductions or reductions) end
   end
-  function class:forward(...)
-    local n = select("#", ...)
-    local args = {...}
-    args[n + 1] = self.options
-    local y = fn(unpack(args, 1, n + 1))
-    return y
+  class.inputs = inputs or 2
+  if class.inputs == 2 then
+    function class:forward(a, b) return (fn(a, b, self.options)) end
+  else
+    function class:forward(a, b, c) return (fn(a, b, c, self.options)) end
   end
   return class
 end

@@ -141,7 +141,7 @@ loss.L1Loss = parts.module("L1Loss", loss.l1_loss, reduction_spec)
 loss.SmoothL1Loss = parts.module("SmoothL1Loss", loss.smooth_l1_loss, smooth_spec)
 loss.HuberLoss = parts.module("HuberLoss", loss.huber_loss, huber_spec)
 loss.KLDivLoss = parts.module("KLDivLoss", loss.kl_div, kl_spec)
-loss.GaussianNLLLoss = parts.module("GaussianNLLLoss", loss.gaussian_nll_loss, gaussian_spec)
+loss.GaussianNLLLoss = parts.module("GaussianNLLLoss", loss.gaussian_nll_loss, gaussian_spec, 3)
 loss.PoissonNLLLoss = parts.module("PoissonNLLLoss", loss.poisson_nll_loss, poisson_spec)
 
 return loss

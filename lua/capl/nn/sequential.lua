@@ -84,9 +84,8 @@ end
 
 -- A tensor between two layers of ours is released as soon as the second has run, instead of when Lua collects;
 -- what the backward pass needs, the tape holds. mine: nobody else can hold x.
-function Sequential:forward(x, ...)
+function Sequential:forward(x)
   local layers, i, mine = self._layers, 1, false
-  if select("#", ...) > 0 then check.fail("nn.Sequential", "forward takes one input") end
   while i <= #layers do
     local layer, fused, count = layers[i], fusable(layers, i)
     local y
