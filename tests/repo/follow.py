@@ -78,6 +78,9 @@ def edit(copy, before, text):
 
 def run(copy, commands):
     env = {k: v for k, v in os.environ.items() if k not in ("CAPL_BIN", "CAPL_BUILD_DIR", "CAPL_SOURCE_DIR", "CAPL_LUA_PATH")}
+    if shutil.which("ccache"):  # of a file that the tree's own build compiled it has the object, as scripts/build tells it
+        env.update(CMAKE_C_COMPILER_LAUNCHER="ccache", CMAKE_CXX_COMPILER_LAUNCHER="ccache", CCACHE_BASEDIR=os.path.abspath(copy),
+                   CCACHE_NOHASHDIR="1")
     done = subprocess.run(["bash", "-euc", commands], cwd=copy, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         fail(f"exit {done.returncode} of\n{commands}{done.stdout[-4000:]}{done.stderr[-4000:]}")

@@ -128,7 +128,7 @@ class Sweep:
 def main():
     code = int(sys.argv[1])
     few = 3 if code == 2 else 6  # of 2 each place is two runs
-    closeness = 1 << 30 if "--all" in sys.argv else 24 if "--often" in sys.argv else few
+    closeness = 1 << 30 if "--all" in sys.argv else 12 if "--often" in sys.argv else few
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         sweep = Sweep(code)
