@@ -39,6 +39,7 @@ SAME_PLACE(sgd_step, adam_step, lr);
 SAME_PLACE(adam_step, amsgrad_step, lr);
 SAME_PLACE(adam_step, amsgrad_step, grad_scale);
 SAME_PLACE(sgd_step, rmsprop_step, lr);
+SAME_PLACE(sgd_step, muon_step, lr);
 enum { /* counted from the position of grad_scale */
   STEP_GRAD_SCALE,
   STEP_GROUP = AT(sgd_step, group) - AT(sgd_step, grad_scale),

@@ -13,6 +13,7 @@ static const char *const sgd_groups[] = {"params", "grads", "momentum_buffers"};
 static const char *const adam_groups[] = {"params", "grads", "m", "v"};
 static const char *const amsgrad_groups[] = {"params", "grads", "m", "v", "max_v"};
 static const char *const rmsprop_groups[] = {"params", "grads", "square_avg", "momentum_buffer", "grad_avg"};
+static const char *const muon_groups[] = {"params", "grads", "momentum_buffers"};
 enum { PARAMS, GRADS };
 
 static capl_status check_member(const capl_tensor *t, const capl_tensor *param, const char *group, int i)
@@ -160,6 +161,31 @@ const capl_op capl_op_rmsprop_step = {
          "s = alpha * s + (1 - alpha) * g * g; centered: a = alpha * a + (1 - alpha) * g;\n"
          "u = g / (sqrt(s - a * a) + eps); momentum: b = momentum * b + u, u = b; p -= lr * u.\n"
          "Without momentum no momentum_buffer, uncentered no grad_avg: leave them out (NULL).\n" STEP_DOC,
+};
+
+static capl_status muon_shape(const capl_call *call, capl_out_spec *out)
+{
+  (void)out;
+  char have[96];
+  CAPL_TRY(check_groups(call, GROUPS(muon_groups), 1u << 2, &call->attr[AT(muon_step, grad_scale)]));
+  for (int i = 0; i < call->n_in / GROUP_COUNT(muon_groups); i++)
+    if (call->in[i]->ndim < 2)
+      return CAPL_FAIL(CAPL_ESHAPE, "params[%d] is %s, muon_step is for matrices and convolutions", i + 1,
+                       capl_shape_describe(call->in[i]->ndim, call->in[i]->size, have, sizeof have));
+  return CAPL_OK;
+}
+
+const capl_op capl_op_muon_step = {
+  NAME_AND_ATTRS(muon_step),
+  .ins = "params_grads_momentum_buffers...",
+  .outs = "",
+  .step_groups = GROUP_COUNT(muon_groups),
+  .shape = muon_shape,
+  .doc = "One step of Muon: momentum whose matrices are made orthogonal (Jordan and others, 2024).\n"
+         "params, grads, momentum_buffers: b = momentum * b + grad; m = b, or grad + momentum * b with nesterov; as a\n"
+         "matrix of the first dim by all others, m divided by its norm, goes through ns_steps times\n"
+         "3.4445 m - 4.7750 (m m') m + 2.0315 (m m')^2 m; p *= 1 - lr * weight_decay; p -= lr * m, which of more rows\n"
+         "than columns is multiplied by the root of their ratio. Params of two dims or more.\n" STEP_DOC,
 };
 
 static capl_status grad_norm_shape(const capl_call *call, capl_out_spec *out)

@@ -25,10 +25,11 @@ static uint32_t wanted_dtypes(capl_op_id op)
   return REAL;
 }
 
-/* Made by the passes over opened model files only, and only for devices that have it; elsewhere it runs expanded. */
+/* Made by the passes over opened model files only, and only for devices that have it; elsewhere it runs expanded. And
+** what the optimizer Muon makes of other ops where there is no kernel. */
 static bool may_lack_a_kernel(capl_op_id op)
 {
-  return op == CAPL_OP_conv2d_act && capl_op_get(op)->expand;
+  return (op == CAPL_OP_conv2d_act && capl_op_get(op)->expand) || op == CAPL_OP_muon_step;
 }
 
 /* What is wrong with the row of one op; NULL = nothing. */

@@ -73,6 +73,7 @@ describe("Muon", function()
       loss = loss + (weights[i] * grads[i]):sum()
     end
     local opt = optim.Muon(weights, {lr = 1, weight_decay = 0})
+    opt.composed = true -- as on a GPU
     local products = capl.counters().fp32_kernels
     opt:backward_step(loss)
     assert.equal(2 * #shapes + 2 * 17, capl.counters().fp32_kernels - products) -- two sizes: 8 and 12
@@ -80,6 +81,53 @@ describe("Muon", function()
       local alone = first_step(leaf(unpack(shape)), grads[i])
       assert.is_true(largest(before[i] - weights[i]:detach() - alone) < 1e-4)
     end
+  end)
+
+  -- Three steps of wide, tall and square weights.
+  local function steps_of(composed, opts, clip)
+    capl.manual_seed(7)
+    local weights = {leaf(8, 40), leaf(70, 40), leaf(33, 33), leaf(40, 8, 3, 3), leaf(1, 5), leaf(5, 1)}
+    local opt = optim.Muon(weights, opts)
+    opt:set_clip{norm = clip}
+    opt.composed = composed
+    for _ = 1, 3 do
+      local loss = 0
+      for i, w in ipairs(weights) do loss = loss + (w:sin() * i):sum() + (w * w):sum() end
+      opt:backward_step(loss)
+    end
+    return weights, opt
+  end
+
+  for name, opts in pairs {
+    ["with nesterov and decay"] = {lr = 0.1, weight_decay = 0.2}, plain = {lr = 0.1, nesterov = false, momentum = 0.8},
+    ["of two iterations"] = {lr = 0.1, ns_steps = 2},
+  } do
+    for _, clip in ipairs {0, 0.5} do
+      it(("makes the steps on a CPU that it is composed of elsewhere, %s, clip_norm %g"):format(name, clip), function()
+        local one, before = steps_of(true, opts, clip), capl.counters().ref_fallbacks
+        local products = capl.counters().fp32_kernels
+        local two = steps_of(false, opts, clip)
+        assert.equal(before, capl.counters().ref_fallbacks)
+        assert.equal(products, capl.counters().fp32_kernels)
+        for i, w in ipairs(one) do assert.is_true(largest(w:detach() - two[i]:detach()) < 2e-3, i) end
+      end)
+    end
+  end
+
+  it("steps a weight in another order of memory without the slow reference", function()
+    local weight = capl.randn({6, 50}):transpose(1, 2):detach():requires_grad_()
+    local before = capl.counters().ref_fallbacks
+    first_step(weight, capl.randn({50, 6}))
+    assert.equal(before, capl.counters().ref_fallbacks)
+  end)
+
+  it("changes nothing in a step whose gradients are not finite", function()
+    local weight = leaf(4, 6)
+    local before, opt = weight:detach():clone(), optim.Muon({weight}, {lr = 1, clip_norm = 1})
+    opt:backward_step((weight * (0 / 0)):sum())
+    assert.equal(1, opt.skipped)
+    assert.equal(0, largest(weight:detach() - before))
+    assert.equal(0, largest(opt.state[weight].momentum_buffer))
   end)
 
   it("forgets a zero gradient without a NaN", function()

@@ -11,6 +11,7 @@ local function f32(size) -- one or two dims
   return gen.float {size[1], size[2], dtype = "f32"}
 end
 local f32_only = {"f32"}
+local small = "small singular values are multiplied by up to 3.4445^5, and so is their rounding"
 
 -- Two parameters and n states each, in groups; states of squares are positive.
 local function tensors(n_states, square)
@@ -45,6 +46,26 @@ for _, attrs in ipairs {
 } do
   case {op = "rmsprop_step", inputs = tensors(3, 1), attrs = attrs, writes = {1, 2, 5, 6, 7, 8, 9, 10}, dtypes = f32_only, batch = {1, 3, 5, 7, 9}}
 end
+local function matrices(shapes)
+  local list = {}
+  for group = 1, 3 do
+    for _, size in ipairs(shapes) do
+      size.dtype = "f32"
+      list[#list + 1] = gen.float(size)
+    end
+  end
+  return list
+end
+for _, attrs in ipairs {{lr = 0.1}, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1, grad_scale = 0.25}, {lr = 0.1, ns_steps = 1},
+  {lr = 0.1, ns_steps = 2}} do
+  case {op = "muon_step", inputs = matrices {{3, 5}, {7, 2}, {4, 2, 3, 3}}, attrs = attrs, writes = {1, 2, 3, 7, 8, 9}, dtypes = f32_only,
+    batch = false, tolerance = {f32 = 2e-4}, because = small}
+end
+case {op = "muon_step", name = "several tiles, wide and tall", inputs = matrices {{70, 90}, {150, 40}, {1, 33}, {33, 1}}, attrs = {lr = 0.1, nesterov = true},
+  writes = {1, 2, 3, 4, 9, 10, 11, 12}, dtypes = f32_only, batch = false, tolerance = {f32 = 2e-3}, because = small}
+case {op = "muon_step", name = "longer than a sum at once", inputs = matrices {{3, 1100}, {1030, 2}}, attrs = {lr = 0.1}, writes = {1, 2, 5, 6},
+  dtypes = f32_only, batch = false, tolerance = {f32 = 2e-4}, because = small}
+case {op = "muon_step", name = "a bias", inputs = {f32 {3}, f32 {3}, f32 {3}}, attrs = {lr = 1}, fails = {"shape", "params[1] is (3), muon_step is for matrices and convolutions"}}
 local function one(v) return gen.values {1, values = {v}} end
 -- square_avg must exceed the square of grad_avg, as it does in real runs
 case {op = "rmsprop_step", name = "centered, expected", inputs = {one(1), one(2), one(4), one(0), one(0.5)}, writes = {1, 3, 4, 5}, dtypes = f32_only, batch = false,
@@ -67,6 +88,9 @@ for largest, name in pairs {[2] = "a larger one before, expected", [0.5] = "a sm
     attrs = {lr = 0.1, beta1 = 0.5, beta2 = 0.75, eps = 0.5, step = 2},
     expect = {after = {[1] = {1 - 0.1 * (1.25 / 0.75) / (math.sqrt(v / 0.4375) + 0.5)}, [4] = {1.1875}, [5] = {v}}}}
 end
+case {op = "muon_step", name = "a row becomes a polynomial of 1", inputs = {gen.values {1, 2, values = {1, 1}}, gen.values {1, 2, values = {3, 0}}, gen.values {1, 2, values = {0, 8}}},
+  writes = {1, 3}, dtypes = f32_only, batch = false, attrs = {lr = 0.5, momentum = 0.5, ns_steps = 1, weight_decay = 0.2},
+  expect = {after = {[1] = {0.9 - 0.5 * 0.701 * 0.6, 0.9 - 0.5 * 0.701 * 0.8}, [3] = {3, 4}}}}
 case {op = "sgd_step", name = "a parameter without gradient stays", inputs = {one(1), one(5), one(2), false, one(3), one(4)}, writes = {1, 5}, dtypes = f32_only, batch = false,
   attrs = {lr = 1, momentum = 1}, expect = {after = {[1] = {1 - 5}, [2] = {5}, [6] = {4}}}}
 case {op = "sgd_step", name = "shapes that differ", inputs = {f32 {2, 2}, f32 {3}, f32 {2, 2}}, attrs = {lr = 1}, fails = {"shape", "grads[1] is (3), params[1] is (2,2)"}}

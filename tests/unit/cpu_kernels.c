@@ -765,6 +765,7 @@ static void every_kernel_has_a_case(void **state)
   static const capl_op_id elsewhere[] = {
     CAPL_OP_sgd_step, CAPL_OP_adam_step, CAPL_OP_amsgrad_step, CAPL_OP_rmsprop_step, CAPL_OP_grad_norm,
     CAPL_OP_step_control, CAPL_OP_cast,
+    CAPL_OP_muon_step, /* matrices only: tests/op/optim.lua, tests/lua/muon_spec.lua */
     /* through the gradients of their op */
     CAPL_OP_conv2d_grad_x, CAPL_OP_conv2d_grad_w, CAPL_OP_linear_grad_x, CAPL_OP_linear_grad_w,
     CAPL_OP_batch_norm_grad, CAPL_OP_bn_act_grad, CAPL_OP_bn_act_pool_grad, CAPL_OP_max_pool2d_grad,

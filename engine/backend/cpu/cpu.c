@@ -22,7 +22,7 @@ static const capl_kernel *const families[] = {
   cpu_take_kernels,   cpu_sample_kernels,
   cpu_conv_kernels,   cpu_matmul_kernels,  cpu_norm_kernels, cpu_pool_kernels,  cpu_elementwise_kernels,
   cpu_activation_kernels, cpu_shape_kernels,  cpu_reduce_kernels,  cpu_softmax_kernels, cpu_loss_kernels,
-  cpu_region_kernels, cpu_optim_kernels, cpu_ctc_kernels,
+  cpu_region_kernels, cpu_optim_kernels, cpu_muon_kernels, cpu_ctc_kernels,
   cpu_layer_norm_kernels,
   cpu_group_norm_kernels,
   cpu_rnn_kernels,    cpu_rnn_grad_kernels,

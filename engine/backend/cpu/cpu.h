@@ -30,7 +30,7 @@ extern const capl_kernel cpu_reduce_kernels[];
 extern const capl_kernel cpu_softmax_kernels[];
 extern const capl_kernel cpu_loss_kernels[];
 extern const capl_kernel cpu_region_kernels[];
-extern const capl_kernel cpu_optim_kernels[];
+extern const capl_kernel cpu_optim_kernels[], cpu_muon_kernels[];
 extern const capl_kernel cpu_ctc_kernels[];
 
 /* The vector kernels for this processor, chosen when the device is opened. */

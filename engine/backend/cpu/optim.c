@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/optim.h"
 #include "base/float16.h"
 #include "ops/attrs.h"
 #include "ops/control.h"
@@ -53,8 +54,7 @@ static void step_run(const optim_job *job, int i, int64_t from, int64_t to)
   job->step(job, to - from, at);
 }
 
-/* f32 to 16 bits, with the bits of the cast op. */
-static void narrow(int64_t n, const float *x, capl_dtype dtype, uint16_t *y)
+void cpu_narrow(int64_t n, const float *x, capl_dtype dtype, uint16_t *y)
 {
   if (dtype == CAPL_BF16) cpu_now->to_bf16(n, x, y);
   else
@@ -69,7 +69,7 @@ static void step_shadowed(const optim_job *job, int i, int64_t from, int64_t to,
   for (int64_t at = from, end; at < to; at = end) {
     end = at + CPU_PIECE < to ? at + CPU_PIECE : to;
     step_run(job, i, at, end);
-    narrow(end - at, param + at, low->dtype, to_low + at);
+    cpu_narrow(end - at, param + at, low->dtype, to_low + at);
   }
 }
 
@@ -106,14 +106,7 @@ static void run_step(optim_job *job, const capl_call *call, int n_groups,
 
 /* ---- the numbers that change from step to step ---- */
 
-typedef struct {
-  double lr, step, grad_scale;
-  bool skip;
-} step_numbers;
-
-/* From the control after the groups, or from the attributes. scale: position of grad_scale. step: number of the step
-** as the attributes say it. */
-static step_numbers numbers_of(const capl_call *call, int n_groups, int scale, double step)
+step_numbers cpu_step_numbers(const capl_call *call, int n_groups, int scale, double step)
 {
   const capl_attr *shared = call->attr + scale;
   step_numbers s = {call->attr[STEP_LR].f, step, shared[STEP_GRAD_SCALE].f, false};
@@ -137,7 +130,7 @@ static void adam_piece(const void *p, int64_t n, float *const *at)
 static capl_status adam_of(const capl_call *call, int n_groups)
 {
   const struct attrs_adam_step *a = ATTRS(call, adam_step);
-  step_numbers now = numbers_of(call, n_groups, AT(adam_step, grad_scale), (double)a->step.i);
+  step_numbers now = cpu_step_numbers(call, n_groups, AT(adam_step, grad_scale), (double)a->step.i);
   if (now.skip) return CAPL_OK;
   double lr = now.lr, step = now.step;
   bool decoupled = a->decoupled.i;
@@ -171,7 +164,7 @@ static void sgd_piece(const void *p, int64_t n, float *const *at)
 static capl_status cpu_sgd_step(const capl_call *call)
 {
   const struct attrs_sgd_step *a = ATTRS(call, sgd_step);
-  step_numbers now = numbers_of(call, 3, AT(sgd_step, grad_scale), a->first_step.i ? 1 : 2);
+  step_numbers now = cpu_step_numbers(call, 3, AT(sgd_step, grad_scale), a->first_step.i ? 1 : 2);
   if (now.skip) return CAPL_OK;
   optim_job job;
   job.sgd = (vec_sgd){(float)now.grad_scale, (float)now.lr,    (float)a->momentum.f, (float)a->dampening.f,
@@ -190,7 +183,7 @@ static void rmsprop_piece(const void *p, int64_t n, float *const *at)
 static capl_status cpu_rmsprop_step(const capl_call *call)
 {
   const struct attrs_rmsprop_step *a = ATTRS(call, rmsprop_step);
-  step_numbers now = numbers_of(call, 5, AT(rmsprop_step, grad_scale), 1);
+  step_numbers now = cpu_step_numbers(call, 5, AT(rmsprop_step, grad_scale), 1);
   if (now.skip) return CAPL_OK;
   optim_job job;
   job.rmsprop = (vec_rmsprop){(float)now.grad_scale, (float)now.lr,        (float)a->alpha.f, (float)a->eps.f,
@@ -263,8 +256,7 @@ static capl_status cpu_step_control(const capl_call *call)
 
 /* ---- rows ---- */
 
-/* Everything f32 without gaps, in one order per parameter. */
-static bool supports_groups(const capl_call *call, int n_groups)
+bool cpu_supports_steps(const capl_call *call, int n_groups)
 {
   bool control = call->n_in % n_groups != 0;
   if (control && call->in[call->n_in - 1]->dtype != CAPL_F32) return false;
@@ -281,17 +273,17 @@ static bool supports_groups(const capl_call *call, int n_groups)
 
 static bool supports_sgd(const capl_call *call)
 {
-  return supports_groups(call, 3);
+  return cpu_supports_steps(call, 3);
 }
 
 static bool supports_adam(const capl_call *call)
 {
-  return supports_groups(call, 4);
+  return cpu_supports_steps(call, 4);
 }
 
 static bool supports_five(const capl_call *call)
 {
-  return supports_groups(call, 5);
+  return cpu_supports_steps(call, 5);
 }
 
 static bool supports_control(const capl_call *call)
@@ -301,7 +293,7 @@ static bool supports_control(const capl_call *call)
 
 static bool supports_norm(const capl_call *call)
 {
-  return supports_groups(call, 1);
+  return cpu_supports_steps(call, 1);
 }
 
 const capl_kernel cpu_optim_kernels[] = {

@@ -156,6 +156,95 @@ static capl_status ref_rmsprop_step(const capl_call *call)
   return step_all(call, 5, at, rmsprop);
 }
 
+/* ---- muon: as written down, every iterate in full ---- */
+
+/* A matrix of rows x columns: the shorter side first, after turn the other way round. */
+typedef struct {
+  int64_t rows, columns;
+  double *x, *next, *square, *factor; /* x and the next one; x x'; what multiplies x */
+} muon_matrix;
+
+static double dot(int64_t n, const double *a, int64_t a_step, const double *b, int64_t b_step)
+{
+  double sum = 0;
+  for (int64_t k = 0; k < n; k++) sum += a[k * a_step] * b[k * b_step];
+  return sum;
+}
+
+/* x := a x + (b x x' + c (x x')^2) x */
+static void muon_iterate(muon_matrix *m)
+{
+  const double a = 3.4445, b = -4.7750, c = 2.0315;
+  int64_t R = m->rows, C = m->columns;
+  for (int64_t i = 0; i < R; i++)
+    for (int64_t j = 0; j < R; j++) m->square[i * R + j] = dot(C, m->x + i * C, 1, m->x + j * C, 1);
+  for (int64_t i = 0; i < R; i++)
+    for (int64_t j = 0; j < R; j++)
+      m->factor[i * R + j] = b * m->square[i * R + j] + c * dot(R, m->square + i * R, 1, m->square + j, R);
+  for (int64_t i = 0; i < R; i++)
+    for (int64_t j = 0; j < C; j++)
+      m->next[i * C + j] = a * m->x[i * C + j] + dot(R, m->factor + i * R, 1, m->x + j, C);
+  double *old = m->x;
+  m->x = m->next;
+  m->next = old;
+}
+
+/* The momentum of the step, its shorter side first, divided by its norm. turned: it has more rows than columns. */
+static void muon_start(const capl_call *call, int i, double grad_scale, bool turned, muon_matrix *m)
+{
+  const struct attrs_muon_step *a = ATTRS(call, muon_step);
+  int n = call->n_in / 3;
+  capl_tensor *grad = call->in[n + i], *buffer = call->in[2 * n + i];
+  double square = 1e-14;
+  ref_walk w;
+  for (REF_WALK(&w, grad, buffer); w.more; ref_walk_next(&w)) {
+    double g = grad_scale * ref_get(grad, w.at[0]), b = a->momentum.f * ref_get(buffer, w.at[1]) + g;
+    ref_set(buffer, w.at[1], b);
+    double v = a->nesterov.i ? g + a->momentum.f * b : b;
+    int64_t outer = turned ? w.count % m->rows : w.count / m->columns;
+    int64_t inner = turned ? w.count / m->rows : w.count % m->columns;
+    m->x[outer * m->columns + inner] = v;
+    square += v * v;
+  }
+  for (int64_t k = 0; k < m->rows * m->columns; k++) m->x[k] /= sqrt(square);
+}
+
+static void muon_tensor(const capl_call *call, int i, const capl_attr *attr, double grad_scale, muon_matrix *m)
+{
+  const struct attrs_muon_step *a = (const void *)attr;
+  capl_tensor *param = call->in[i], low;
+  int64_t outputs = param->size[0], inputs = capl_tensor_numel(param) / outputs;
+  bool turned = outputs > inputs, shadowed = capl_shadow_of(param, &low);
+  double rate = a->lr.f * (turned ? sqrt((double)outputs / (double)inputs) : 1);
+  muon_start(call, i, grad_scale, turned, m);
+  for (int64_t k = 0; k < a->ns_steps.i; k++) muon_iterate(m);
+  ref_walk w;
+  for (REF_WALK(&w, param); w.more; ref_walk_next(&w)) {
+    int64_t at = turned ? w.count % inputs * outputs + w.count / inputs : w.count;
+    ref_set(param, w.at[0], ref_get(param, w.at[0]) * (1 - a->lr.f * a->weight_decay.f) - rate * m->x[at]);
+    if (shadowed) ref_set(&low, w.at[0], ref_get(param, w.at[0]));
+  }
+}
+
+static capl_status ref_muon_step(const capl_call *call)
+{
+  places at = {.step = -1, .first_step = -1, .grad_scale = AT(muon_step, grad_scale)};
+  capl_attr attr[CAPL_MAX_ATTR];
+  if (!read_control(call, 3, at, attr)) return CAPL_OK;
+  for (int i = 0, n = call->n_in / 3; i < n; i++) {
+    int64_t numel = capl_tensor_numel(call->in[i]), outputs = call->in[i]->size[0];
+    if (!call->in[n + i] || numel == 0) continue;
+    int64_t inputs = numel / outputs, R = outputs < inputs ? outputs : inputs;
+    void *room;
+    CAPL_TRY(capl_scratch_get(call->device, (size_t)(2 * numel + 2 * R * R) * sizeof(double), &room));
+    double *x = room;
+    muon_matrix m = {R, numel / R, x, x + numel, x + 2 * numel, x + 2 * numel + R * R};
+    muon_tensor(call, i, attr, attr[at.grad_scale].f, &m);
+    capl_scratch_put(call->device, room);
+  }
+  return CAPL_OK;
+}
+
 static capl_status ref_grad_norm(const capl_call *call)
 {
   double sum = 0;
@@ -218,6 +307,7 @@ const capl_kernel ref_optim_kernels[] = {
   {CAPL_OP_adam_step, ref_adam_step, ref_supports_any, 0},
   {CAPL_OP_amsgrad_step, ref_amsgrad_step, ref_supports_any, 0},
   {CAPL_OP_rmsprop_step, ref_rmsprop_step, ref_supports_any, 0},
+  {CAPL_OP_muon_step, ref_muon_step, ref_supports_any, 0},
   {CAPL_OP_grad_norm, ref_grad_norm, ref_supports_any, 0},
   {CAPL_OP_step_control, ref_step_control, ref_supports_any, 0},
   {0},

@@ -112,8 +112,9 @@ function Muon:state_names() return {"momentum_buffer"} end -- luacheck: no self
 
 local function buffer_of(self, p, grads, how) return self:inputs({p}, grads, self:state_names(), how)[3] end
 
--- The step with numbers that only the device knows: a skipped one leaves momentum and weights as they are.
-local function update_by_control(self, group, batch, grads, how)
+-- The step of a device without the op, made of others. With a control only the device knows its numbers: a skipped step
+-- leaves momentum and weights as they are.
+local function composed_by_control(self, group, batch, grads, how)
   local control = how.control
   local multiplier, skip = control:multiplier(), control:skip()
   local given, buffers, directions = {}, {}, {}
@@ -129,7 +130,7 @@ local function update_by_control(self, group, batch, grads, how)
     group = how.group, behind = how.behind})
 end
 
-local function update(self, group, batch, grads, how)
+local function composed(self, group, batch, grads, how)
   local given, buffers = {}, {}
   for i, p in ipairs(batch) do
     buffers[i], given[i] = buffer_of(self, p, grads, how), grads[p]
@@ -140,8 +141,34 @@ local function update(self, group, batch, grads, how)
   end
 end
 
+local function fused(self, group, batch, grads, how)
+  core.op.muon_step(self:inputs(batch, grads, self:state_names(), how), {lr = how.lr, momentum = group.momentum,
+    nesterov = group.nesterov, ns_steps = group.ns_steps, weight_decay = group.weight_decay, group = how.group,
+    behind = how.behind})
+end
+
+-- true: as on a GPU; tests compare both.
+Muon.composed = false
+
+-- Whether the op takes p: on a CPU, rows of a matrix, all in the same order of memory.
+local function fits(p, grad, buffer)
+  local order, other, third = p:stride(), grad:stride(), buffer:stride()
+  for d = 1, #order do
+    if order[d] ~= other[d] or order[d] ~= third[d] then return false end
+  end
+  return p.device == "cpu" and (p.shape[1] == 1 or order[1] * p.shape[1] == p:numel())
+end
+
+local function all_fit(self, batch, grads, how)
+  for _, p in ipairs(batch) do
+    if not fits(p, grads[p], buffer_of(self, p, grads, how)) then return false end
+  end
+  return true
+end
+
 function Muon:update(group, batch, grads, how)
-  core.scope(how.control and update_by_control or update, self, group, batch, grads, how)
+  if not self.composed and all_fit(self, batch, grads, how) then return fused(self, group, batch, grads, how) end
+  core.scope(how.control and composed_by_control or composed, self, group, batch, grads, how)
 end
 
 return Muon

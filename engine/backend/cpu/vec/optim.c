@@ -84,6 +84,24 @@ void VEC(sgd)(const vec_sgd *p, int64_t n, float *w, const float *g, float *buff
   flush_end(before);
 }
 
+void VEC(momentum)(const vec_sgd *p, int64_t n, const float *restrict g, float *restrict buffer, float *restrict y)
+{
+  const vec_sgd s = *p;
+  unsigned before = flush_begin();
+  float own = s.nesterov ? s.grad_scale : 0, share = s.nesterov ? s.momentum : 1;
+  for (int64_t i = 0; i < n; i++) {
+    float b = s.momentum * buffer[i] + s.grad_scale * g[i];
+    buffer[i] = b;
+    y[i] = own * g[i] + share * b;
+  }
+  flush_end(before);
+}
+
+void VEC(combine)(int64_t n, float s, const float *a, float t, const float *b, float *y)
+{
+  for (int64_t i = 0; i < n; i++) y[i] = s * a[i] + t * b[i];
+}
+
 INLINE void rmsprop_run(const vec_rmsprop *p, bool momentum, bool centered, int64_t n, float *restrict w,
                         const float *restrict g, float *restrict square, float *restrict buffer,
                         float *restrict mean)

@@ -341,6 +341,10 @@ typedef struct {
   /* largest, buffer, mean: may be NULL where the settings do not use them; largest: amsgrad */               \
   X(void, adam, (const vec_adam *p, int64_t n, float *w, const float *g, float *m, float *v, float *largest))  \
   X(void, sgd, (const vec_sgd *p, int64_t n, float *w, const float *g, float *buffer))                         \
+  /* buffer = momentum * buffer + g; y = buffer, or with nesterov g + momentum * buffer */                      \
+  X(void, momentum, (const vec_sgd *p, int64_t n, const float *g, float *buffer, float *y))                    \
+  /* y = s * a + t * b; y may be a or b */                                                                      \
+  X(void, combine, (int64_t n, float s, const float *a, float t, const float *b, float *y))                    \
   X(void, rmsprop, (const vec_rmsprop *p, int64_t n, float *w, const float *g, float *square, float *buffer,   \
                     float *mean))
 
