@@ -131,6 +131,13 @@ local function note_groups(objects, opt)
   end
 end
 
+-- A batch norm that is the last op waits for an activation. What it raises is the step's, so it runs before the step
+-- ends.
+local function settled(...)
+  core.settle()
+  return ...
+end
+
 -- Calls step while the modules and optimizers that take part are noted with their settings. before: of replay.
 local function noting(kind, before, step, ...)
   local watch, objects, listeners = observer.watch, kind.objects, observer
@@ -148,7 +155,7 @@ local function noting(kind, before, step, ...)
     if not ok then error((...), 0) end
     return {n = select("#", ...), ...}
   end
-  return ended(pcall(step, ...))
+  return ended(pcall(function(...) return settled(step(...)) end, ...))
 end
 
 -- Kinds whose layers or optimizers have other settings by now, apart from train/eval, will hardly come again.

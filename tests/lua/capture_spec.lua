@@ -273,6 +273,17 @@ describe("capl.capture", function()
     assert.matches("not the same every time: the step ", nth_error(shorter, capl.ones(2)), 1, true)
   end)
 
+  it("refuses a batch norm that is the last op, and goes on after it", function()
+    local n, x, norms = 0, capl.ones(3, 4), {nn.BatchNorm1d(4), nn.BatchNorm1d(4)}
+    local step = capl.capture(function(y)
+      n = n + 1
+      return norms[n < 3 and 1 or 2](y)
+    end)
+    assert.matches("input 2 is another tensor than in the step before", nth_error(step, x), 1, true)
+    for _ = 1, 4 do assert.same({3, 4}, step(x).shape) end
+    assert.same({3, 4}, capl.capture(function(y) return y * 2 end)(x).shape)
+  end)
+
   it("refuses another tensor that is no argument", function()
     local x
     local step = capl.capture(function() return x * 2 end)

@@ -191,6 +191,13 @@ static int core_structure(lua_State *L)
   return 1;
 }
 
+/* core.settle(): a batch norm that waits for an activation runs now */
+static int core_settle(lua_State *L)
+{
+  bind_settle(L, NULL);
+  return 0;
+}
+
 /* core.collect(): garbage goes, and free blocks of the default device with it */
 static int core_collect(lua_State *L)
 {
@@ -299,7 +306,7 @@ void bind_open_capture(lua_State *L)
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
                                        {"structure", core_structure}, {"set_grad", core_set_grad},
                                        {"on_pressure", core_on_pressure}, {"collect", core_collect},
-                                       {"fetch", core_fetch}, {"pace", core_pace}, {NULL, NULL}};
+                                       {"settle", core_settle}, {"fetch", core_fetch}, {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);
   make_type(L, FETCH_TYPE, of_fetch, fetch_gc);
