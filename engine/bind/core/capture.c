@@ -306,7 +306,8 @@ void bind_open_capture(lua_State *L)
                                        {"capture_begin", core_capture_begin}, {"modes", core_modes},
                                        {"structure", core_structure}, {"set_grad", core_set_grad},
                                        {"on_pressure", core_on_pressure}, {"collect", core_collect},
-                                       {"settle", core_settle}, {"fetch", core_fetch}, {"pace", core_pace}, {NULL, NULL}};
+                                       {"settle", core_settle}, {"fetch", core_fetch},
+                                       {"pace", core_pace}, {NULL, NULL}};
   make_type(L, WATCH_TYPE, of_watch, watch_gc);
   make_type(L, CAPTURE_TYPE, of_capture, capture_free);
   make_type(L, FETCH_TYPE, of_fetch, fetch_gc);
