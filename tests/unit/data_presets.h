@@ -26,4 +26,18 @@ static inline const char *drawable_preset(int i)
   return name && strcmp(name, "zh-word") == 0 && !have_chinese() ? NULL : name;
 }
 
+/* A generator of a preset, for the caller to let go. */
+static inline capl_captcha *make_preset(const char *preset, const capl_captcha_options *options)
+{
+  capl_captcha *gen;
+  assert_ok(capl_captcha_new(preset, options, &gen));
+  return gen;
+}
+
+/* Pixels of an image. */
+static inline size_t preset_area(const capl_captcha *gen)
+{
+  return (size_t)capl_captcha_width(gen) * (size_t)capl_captcha_height(gen);
+}
+
 #endif
