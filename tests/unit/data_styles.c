@@ -393,7 +393,8 @@ static void capl_font_takes_the_place_of_noto_mono_alone(void **state)
   (void)state;
   static const char other_font[] = "/usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf";
   setenv("CAPL_FONT", other_font, 1);
-  capl_captcha *lepture = make_preset("lepture", NULL), *mixed = make_preset("mixed", NULL), *seed = make_preset("seed-custom", NULL);
+  capl_captcha *lepture = make_preset("lepture", NULL), *mixed = make_preset("mixed", NULL);
+  capl_captcha *seed = make_preset("seed-custom", NULL);
   unsetenv("CAPL_FONT");
   assert_string_equal(capl_captcha_font(lepture, 0), other_font);
   assert_string_equal(capl_captcha_font(mixed, 0), other_font);
@@ -508,7 +509,8 @@ static void each_character_widens_an_image_by_the_pitch(void **state)
   assert_memory_equal(widths, of_varied, sizeof of_varied);
   assert_int_equal(capl_captcha_shortest(gen), 4);
   capl_captcha_unref(gen);
-  gen = make_preset("free", &(capl_captcha_options){.grows = true, .length = 3, .length_max = 5, .width = 100, .pitch = 15});
+  gen = make_preset("free", &(capl_captcha_options){.grows = true, .length = 3, .length_max = 5, .width = 100,
+                                                     .pitch = 15});
   assert_int_equal(capl_captcha_widths(gen, widths), 3);
   for (int i = 0; i < 3; i++) assert_int_equal(widths[i], 85 + 15 * i); /* 4 characters: 100 */
   capl_captcha_unref(gen);
@@ -530,7 +532,8 @@ static void the_line_styles_of_gd_security_all_differ(void **state)
   for (int k = 0; strcmp(style->name, "style") != 0;) style = capl_style_option_at(++k);
   uint64_t hash[STYLES];
   for (int i = 0; i < STYLES; i++) {
-    capl_captcha *gen = make_preset("gd-security", &(capl_captcha_options){.style = style->words[i], .lines = {true, 9, 9}});
+    capl_captcha_options options = {.style = style->words[i], .lines = {true, 9, 9}};
+    capl_captcha *gen = make_preset("gd-security", &options);
     int32_t labels[CAPL_LABEL_MAX];
     assert_ok(capl_captcha_draw(gen, 6, 1, 3, image, labels));
     hash[i] = hash_bytes(1, image, preset_area(gen) * 3);
