@@ -14,6 +14,12 @@ capl_status draw_matrix(const report_matrix *matrix, report_picture *out);
 capl_status draw_bars(const report_bars *bars, report_picture *out);
 capl_status draw_overlay(const report_view *view, const char *font, report_picture *out);
 
+/* Whether a value is finite, and above 0 on a log axis: others are gaps. */
+bool panel_shows(const report_panel *panel, double y);
+/* s->n values, for free; NULL without memory. Local straight lines: unlike a running mean they do not lag behind, and
+** keep to the values where a curve begins steeply. Gaps stay. */
+double *smooth_line(const report_panel *panel, const report_series *s);
+
 /* Pixels (height, width, channels) of an image. */
 typedef struct {
   const uint8_t *pixels;

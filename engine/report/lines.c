@@ -49,7 +49,7 @@ typedef struct {
 
 /* ---- what is to be drawn --------------------------------------------------------------------- */
 
-static bool shown(const report_panel *panel, double y)
+bool panel_shows(const report_panel *panel, double y)
 {
   return fabs(y) <= out_of_reach && !(panel->log && y < out_of_sight);
 }
@@ -129,7 +129,7 @@ static void y_limits(const report_panel *panel, axis *a)
   for (int k = 0; k < panel->n_series; k++)
     for (int64_t i = 0; i < panel->series[k].n; i++) {
       double y = panel->series[k].y[i];
-      if (!shown(panel, y)) continue;
+      if (!panel_shows(panel, y)) continue;
       lo = fmin(lo, y);
       hi = fmax(hi, y);
     }
@@ -423,7 +423,7 @@ static void draw_line(plotter *p, int panel, const report_series *s, const doubl
   pen pen = {.cr = p->paper.cr};
   cairo_new_path(p->paper.cr);
   for (int64_t i = 0; i < s->n; i++) {
-    if (shown(&p->chart->panels[panel], y[i])) pen_to(&pen, (point){x_px(p, place, s->x[i]), y_px(place, y[i])});
+    if (panel_shows(&p->chart->panels[panel], y[i])) pen_to(&pen, (point){x_px(p, place, s->x[i]), y_px(place, y[i])});
     else pen_up(&pen, 2.5);
   }
   pen_up(&pen, 2.5);
@@ -434,52 +434,10 @@ static void draw_dots(plotter *p, int panel, const report_series *s)
   cairo_new_path(p->paper.cr);
   const panel_place *place = &p->place[panel];
   for (int64_t i = 0; i < s->n; i++) {
-    if (!shown(&p->chart->panels[panel], s->y[i])) continue;
+    if (!panel_shows(&p->chart->panels[panel], s->y[i])) continue;
     cairo_arc(p->paper.cr, x_px(p, place, s->x[i]), y_px(place, s->y[i]), 2.5, 0, 2 * 3.14159265358979);
     cairo_fill(p->paper.cr);
   }
-}
-
-/* Weighted sums over neighbours at distance d: of 1, d, d^2, y and y d. */
-typedef struct {
-  double one, d, dd, y, yd;
-} sums;
-
-/* Adds to out, from the first value to the last for step 1 and backwards for -1, the sums over what lies behind: each
-** place further the weight is s->smooth times that of the one before. d is negative for what comes earlier. */
-static void add_running_sums(const report_panel *panel, const report_series *s, int64_t first, int step, sums *out)
-{
-  sums r = {0};
-  for (int64_t i = first; i >= 0 && i < s->n; i += step) {
-    if (!shown(panel, s->y[i])) continue;
-    r = (sums){s->smooth * r.one + 1, s->smooth * (r.d - step * r.one), s->smooth * (r.dd - 2 * step * r.d + r.one),
-               s->smooth * r.y + s->y[i], s->smooth * (r.yd - step * r.y)};
-    sums *o = &out[i];
-    *o = (sums){o->one + r.one, o->d + r.d, o->dd + r.dd, o->y + r.y, o->yd + r.yd};
-  }
-}
-
-/* Where the straight line through the neighbours passes the value y itself, which is in both sums. */
-static double fitted(const sums *r, double y)
-{
-  double one = r->one - 1, sum = r->y - y, determinant = one * r->dd - r->d * r->d;
-  return determinant > 1e-9 * one * r->dd ? (r->dd * sum - r->d * r->yd) / determinant : sum / one;
-}
-
-/* Local straight lines: unlike a running mean they do not lag behind, and keep to the values where a curve begins
-** steeply. Gaps stay. */
-static double *smoothed(const report_panel *panel, const report_series *s)
-{
-  sums *sum = calloc((size_t)s->n, sizeof *sum);
-  double *out = malloc((size_t)s->n * sizeof *out);
-  if (sum && out) {
-    add_running_sums(panel, s, 0, 1, sum);
-    add_running_sums(panel, s, s->n - 1, -1, sum);
-    for (int64_t i = 0; i < s->n; i++) out[i] = shown(panel, s->y[i]) ? fitted(&sum[i], s->y[i]) : s->y[i];
-  }
-  if (!sum) free(out), out = NULL;
-  free(sum);
-  return out;
 }
 
 static bool is_smooth(const report_series *s)
@@ -504,7 +462,7 @@ static capl_status draw_smooth(plotter *p, int panel, int k)
 {
   const report_series *s = &p->chart->panels[panel].series[k];
   if (!is_smooth(s)) return CAPL_OK;
-  double *means = smoothed(&p->chart->panels[panel], s);
+  double *means = smooth_line(&p->chart->panels[panel], s);
   if (!means) return CAPL_FAIL(CAPL_ENOMEM, "no memory to smooth %lld values", (long long)s->n);
   set_style(&p->paper, k, 1.8, 1);
   draw_line(p, panel, s, means);
@@ -561,7 +519,7 @@ static bool is_empty(const report_panel *panel)
 {
   for (int k = 0; k < panel->n_series; k++)
     for (int64_t i = 0; i < panel->series[k].n; i++)
-      if (shown(panel, panel->series[k].y[i])) return false;
+      if (panel_shows(panel, panel->series[k].y[i])) return false;
   return true;
 }
 
