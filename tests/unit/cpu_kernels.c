@@ -68,6 +68,21 @@ static const op_case cases[] = {
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 3, 8, 7)}, {DATA, S4(48, 3, 3, 3)}, {0}}},
   {CAPL_OP_conv2d, "", {{DATA, S4(2, 4, 6, 5)}, {DATA, S4(16, 4, 1, 3)}, {SHIFT, S1(16)}}},
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 1, 6, 5)}, {DATA, S4(7, 1, 3, 3)}, {SHIFT, S1(7)}}},
+  /* rows with few channels: widths below a tile and such that the last one overlaps, strides, 1x3, act; phases of dx,
+     also where the last pixels are read by no window, and of a kernel with two taps */
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(3, 1, 20, 23)}, {DATA, S4(8, 1, 3, 3)}, {SHIFT, S1(8)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 1, 3, 7)}, {DATA, S4(8, 1, 3, 3)}, {0}}},
+  {CAPL_OP_conv2d, "padding=1 stride=2", {{DATA, S4(2, 1, 19, 30)}, {DATA, S4(8, 1, 3, 3)}, {SHIFT, S1(8)}}},
+  {CAPL_OP_conv2d, "padding=0,3 stride=3,1", {{DATA, S4(2, 1, 17, 12)}, {DATA, S4(24, 1, 5, 7)}, {SHIFT, S1(24)}}},
+  {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 4, 9, 14)}, {DATA, S4(16, 4, 3, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "stride=1,2", {{DATA, S4(2, 3, 5, 29)}, {DATA, S4(8, 3, 1, 3)}, {SHIFT, S1(8)}}},
+  {CAPL_OP_conv2d_act, "padding=1", {{DATA, S4(2, 1, 9, 25)}, {DATA, S4(8, 1, 3, 3)}, {SHIFT, S1(8)}}},
+  {CAPL_OP_conv2d_act, "padding=1 act=silu", {{DATA, S4(2, 1, 9, 25)}, {DATA, S4(24, 1, 3, 3)}, {SHIFT, S1(24)}}},
+  {CAPL_OP_conv2d, "stride=2 padding=1", {{DATA, S4(3, 8, 12, 42)}, {DATA, S4(16, 8, 3, 3)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv2d, "stride=2 padding=0,3", {{DATA, S4(2, 8, 11, 9)}, {DATA, S4(6, 8, 2, 7)}, {0}}},
+  {CAPL_OP_conv2d, "stride=2", {{DATA, S4(2, 8, 8, 26)}, {DATA, S4(16, 8, 3, 5)}, {SHIFT, S1(16)}}},
+  {CAPL_OP_conv_transpose2d, "stride=2 padding=1 output_padding=1",
+   {{DATA, S4(2, 16, 9, 13)}, {DATA, S4(16, 8, 3, 3)}, {SHIFT, S1(8)}}},
   /* Winograd sizes, with an image that does not divide into its tiles */
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(2, 32, 7, 20)}, {DATA, S4(64, 32, 3, 3)}, {SHIFT, S1(64)}}},
   {CAPL_OP_conv2d, "padding=1", {{DATA, S4(1, 40, 5, 9)}, {DATA, S4(33, 40, 3, 3)}, {SHIFT, S1(33)}}},
@@ -740,6 +755,26 @@ static void results_repeat_bit_for_bit(void **state)
   drop(&b);
 }
 
+/* What is predicted of an image must not depend on those beside it. */
+static void one_image_is_computed_as_among_others(void **state)
+{
+  (void)state;
+  const int64_t weight[2][4] = {{8, 1, 3, 3}, {16, 3, 5, 5}}, whole[2][4] = {{3, 1, 19, 33}, {3, 3, 19, 33}};
+  for (int c = 0; c < 2; c++)
+    for (int low = 0; low < 2; low++) {
+      capl_dtype dtype = low ? CAPL_BF16 : CAPL_F32;
+      capl_tensor *in[2] = {make(cpu, dtype, DATA, 4, whole[c], 1), make(cpu, dtype, DATA, 4, weight[c], 2)};
+      capl_tensor *all, *last[2] = {NULL, in[1]}, *alone, *part;
+      OK(capl_run(CAPL_OP_conv2d, in, 2, "padding=1", &all));
+      OK(capl_run(CAPL_OP_narrow, in, 1, "dim=0 start=2 length=1", &last[0]));
+      OK(capl_run(CAPL_OP_conv2d, last, 2, "padding=1", &alone));
+      OK(capl_run(CAPL_OP_narrow, &all, 1, "dim=0 start=2 length=1", &part));
+      assert_memory_equal(capl_tensor_data(part), capl_tensor_data(alone), capl_tensor_bytes(alone));
+      capl_tensor *made[] = {in[0], in[1], all, last[0], alone, part};
+      for (int i = 0; i < 6; i++) capl_tensor_unref(made[i]);
+    }
+}
+
 static int open_devices(void **state)
 {
   (void)state;
@@ -804,6 +839,7 @@ int main(void)
     cmocka_unit_test(scratch_beyond_the_limit_is_an_error),
     cmocka_unit_test(short_runs_are_copied_in_order),
     cmocka_unit_test(results_repeat_bit_for_bit),
+    cmocka_unit_test(one_image_is_computed_as_among_others),
   };
   /* What bf16 rounds to the other side of 0 has another gradient behind relu: unit/cpu_winograd tests those. */
   setenv("CAPL_ASSUME", "winograd=never", 0);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/conv_depthwise.h"
+#include "backend/cpu/conv_rows.h"
 #include "backend/cpu/conv_small_channels.h"
 #include "backend/cpu/conv_tune.h"
 #include "backend/cpu/conv_weights.h"
@@ -184,16 +185,20 @@ static capl_status run_fastest(const capl_call *call)
 
 static capl_status cpu_conv2d(const capl_call *call)
 {
+  const int64_t *w = call->in[1]->size;
+  bool rows = conv_rows_fits(call, w), relu = act_of(call) == DN_RELU;
   cpu_count_product(call);
-  if (!conv_depthwise_fits(call, call->in[1]->size)) return run_fastest(call);
-  CAPL_TRY(conv_depthwise(call));
-  return activate(call->out[0], act_of(call));
+  if (!rows && !conv_depthwise_fits(call, w)) return run_fastest(call);
+  CAPL_TRY(rows ? conv_rows(call, relu) : conv_depthwise(call));
+  return rows && relu ? CAPL_OK : activate(call->out[0], act_of(call));
 }
 
 static capl_status cpu_conv2d_grad_x(const capl_call *call)
 {
+  const int64_t *w = call->in[1]->size;
   cpu_count_product(call);
-  return conv_depthwise_fits(call, call->in[1]->size) ? conv_depthwise_grad_x(call) : run_fastest(call);
+  if (conv_rows_grad_x_fits(call, w)) return conv_rows_grad_x(call);
+  return conv_depthwise_fits(call, w) ? conv_depthwise_grad_x(call) : run_fastest(call);
 }
 
 static capl_status grad_w(const capl_call *call)

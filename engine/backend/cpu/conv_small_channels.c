@@ -104,7 +104,7 @@ static few_job job_of(const capl_call *call)
   job.padded_h = job.x.H + 2 * job.pad_h;
   job.padded_w = job.x.W + 2 * job.pad_w;
   job.row = (vec_conv_row){dy->dtype, job.y.W, job.y.C, kernel[0], kernel[1] * job.x.C,
-                           attr[CONV_STRIDE].v[1] * job.x.C};
+                           attr[CONV_STRIDE].v[1] * job.x.C, job.y.C, false};
   job.n_weight = kernel[0] * job.row.taps * job.y.C;
   job.n_sum = job.n_weight + job.y.C;
   return job;

@@ -39,13 +39,14 @@ typedef struct {
   const float *weight;
 } vec_taps;
 
-/* Weight gradient of a convolution with few input channels, one row of dy.
+/* One row of y of a convolution with few channels.
 ** x: kernel_h rows, padding included, each starting at the first tap; taps = kernel_w * Cin consecutive
-** values, step values further per output pixel. Added to dw[kernel_h][taps][channels] and db[channels].
-** channels is a multiple of 16. */
+** values, step values further per pixel of y. channels is a multiple of 8. */
 typedef struct {
-  capl_dtype real; /* of dy */
+  capl_dtype real; /* of x and y; of dy alone where the gradient reads x in f32 */
   int64_t width, channels, kernel_h, taps, step;
+  int64_t y_step; /* from pixel to pixel of y; not of dy, which is dense */
+  bool relu;      /* of what becomes y */
 } vec_conv_row;
 
 /* A line of count pixels that the same taps reach, of a depthwise convolution: neighbours in y lie y_step elements
@@ -243,6 +244,10 @@ typedef struct {
   X(void, add_row, (capl_dtype real, int64_t n, const void *x, float *y))                                      \
   X(void, add_weighted, (capl_dtype real, int64_t n, const void *x, float weight, float *y))                   \
   X(float, dot, (capl_dtype real, int64_t n, const void *a, const void *b))                                    \
+  /* y = bias + sum over taps of x * w[kernel_h][taps][channels]. bf16: w are pairs of taps, and an odd last tap is   \
+  ** the pair (0, tap) for the last two values of x. taps: at least 2. bias may be NULL */                      \
+  X(void, conv_row, (const vec_conv_row *p, const void *const *x, const void *w, const float *bias, void *y))  \
+  /* dw[kernel_h][taps][channels] += sum of x * dy, db[channels] += sum of dy */                                \
   X(void, conv_row_grad_w, (const vec_conv_row *p, const float *const *x, const void *dy, float *dw, float *db)) \
   /* y = bias + sum over taps of x[t] * w[t]; x[t]: what tap t reads for the first pixel. bias may be NULL */    \
   X(void, depthwise, (const vec_depthwise *p, const void *const *x, const float *const *w, const float *bias,  \
