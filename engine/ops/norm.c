@@ -419,7 +419,8 @@ const capl_op capl_op_bn_act_pool = {
     .doc = "Fused batch_norm, activation and max_pool2d of 2x2 windows with stride 2.\n"
            "x (N,C,H,W) floating, H and W at least 2 -> y, reserve (N,C,floor(H/2),floor(W/2)); y has x's\n"
            "dtype. reserve: what the backward pass needs beside x. On ref and cpu u8: which of the window's 4\n"
-           "values won, row by row; the first of equal ones. On cuda of x's dtype: the value of x that won.\n"
+           "values won, row by row; the first of equal ones, on cpu any where y is 0. On cuda of x's dtype: the\n"
+           "value of x that won.\n"
            "act: the activation. Only x and reserve are kept for the backward pass.\n" NORM_DOC_PARAMETERS
                NORM_DOC_ERRORS,
 };

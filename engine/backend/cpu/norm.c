@@ -1,8 +1,9 @@
 /* norm.c -- batch norm, alone and fused with relu or silu and 2x2 max pooling, forward and backward.
 **
 ** Forward: one pass over x for the sums, one that reads x and writes y. The sums are taken around a
-** pivot (the first pixel of each channel), so a large mean costs no accuracy. Backward: one pass over
-** x and dy for the sums, one that writes dx = k_dy * dz + k_x * x + k_1.
+** pivot (the first pixel of each channel), so a large mean costs no accuracy. With pooling the second pass reads but a
+** quarter: which x becomes the maximum follows from the sign of the weight, so the first pass writes that to y.
+** Backward: one pass over x and dy for the sums, one that writes dx = k_dy * dz + k_x * x + k_1.
 ** Channels that do not fill whole vectors are folded: pixels lie one after the other, so some of them are one of more
 ** channels.
 ** SPDX-License-Identifier: Apache-2.0
@@ -51,12 +52,12 @@ typedef struct {
   int64_t count, channels; /* all pixels, and channels of one */
   vec_norm n;
   norm_room *room;
-  const float *pivot;
   const void *x, *dy;
   void *y;
   bool stream;
   /* pooled */
   cpu_image image; /* of x */
+  bool training;
   const uint8_t *index_in;
   uint8_t *index_out;
 } norm_job;
@@ -136,7 +137,57 @@ static void sums_part(void *arg, int64_t begin, int64_t end, int thread)
   vec_pixels part = job->p;
   part.rows = end - begin;
   int64_t at = thread * job->room->channels;
-  cpu_now->norm_sums(&part, pixel(job, job->x, begin), job->pivot, job->room->sum + at, job->room->square + at);
+  cpu_now->norm_sums(&part, pixel(job, job->x, begin), job->n.center, job->room->sum + at, job->room->square + at);
+}
+
+/* ---- pooling ---- */
+
+static vec_pool_row pool_row_of(const norm_job *job)
+{
+  return (vec_pool_row){job->p.real, job->image.W, job->image.C};
+}
+
+/* First pixel of input row 2 * (r % H') of image r / H', for row r of all pooled rows. */
+static int64_t top_pixel(const norm_job *job, int64_t r)
+{
+  int64_t pooled = job->image.H / 2;
+  return (r / pooled * job->image.H + r % pooled * 2) * job->image.W;
+}
+
+static void pooled_rows(const norm_job *job, void (*part)(void *, int64_t, int64_t, int))
+{
+  int64_t rows = job->image.N * (job->image.H / 2);
+  cpu_parallel(rows, CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, part, (void *)job);
+}
+
+/* Sums of pixels that lie in no window: of an odd width the last of both rows, of an odd height the last row. */
+static void sums_outside(const norm_job *job, int64_t r, int thread)
+{
+  int64_t H = job->image.H, W = job->image.W, top = top_pixel(job, r);
+  for (int64_t end = top + W; W % 2 && end <= top + 2 * W; end += W) sums_part((void *)job, end - 1, end, thread);
+  if (H % 2 && r % (H / 2) == H / 2 - 1) sums_part((void *)job, top + 2 * W, top + 3 * W, thread);
+}
+
+static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  const norm_job *job = arg;
+  vec_pool_row row = pool_row_of(job);
+  int64_t width = job->image.W / 2, channels = thread * job->room->channels;
+  double *sum = job->training ? job->room->sum + channels : NULL, *square = job->room->square + channels;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t top = top_pixel(job, r);
+    cpu_now->norm_pool_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
+                           (void *)pixel(job, job->y, r * width), job->index_out + r * width * job->p.channels, sum,
+                           square);
+    if (sum) sums_outside(job, r, thread);
+  }
+}
+
+/* y := the x that are greatest in their windows after multiplication by weight; in training sums, too. */
+static void pool(norm_job *job, const float *weight)
+{
+  job->n.scale = weight;
+  pooled_rows(job, pool_part);
 }
 
 static void read_first_pixel(const norm_job *job, float *pivot)
@@ -164,8 +215,9 @@ static void batch_statistics(const capl_call *call, norm_job *job, float *mean, 
   float *pivot = room->f[0];
   int64_t count = job->count;
   read_first_pixel(job, pivot);
-  job->pivot = pivot;
-  run(job, sums_part);
+  job->n.center = pivot;
+  if (job->index_out) pool(job, capl_tensor_data(call->in[NORM_WEIGHT]));
+  else run(job, sums_part);
   for (int64_t c = 0; c < job->channels; c++) {
     double shift = total(job, room->sum, c) / (double)count;
     double variance = total(job, room->square, c) / (double)count - shift * shift;
@@ -220,52 +272,37 @@ static void apply_part(void *arg, int64_t begin, int64_t end, int thread)
   }
 }
 
-static vec_pool_row pool_row_of(const norm_job *job)
+/* y := relu(norm(y)) */
+static void apply_pooled(norm_job job)
 {
-  return (vec_pool_row){job->p.real, job->image.W, job->image.C};
-}
-
-/* First pixel of input row 2 * (r % H') of image r / H', for row r of all pooled rows. */
-static int64_t top_pixel(const norm_job *job, int64_t r)
-{
-  int64_t pooled = job->image.H / 2;
-  return (r / pooled * job->image.H + r % pooled * 2) * job->image.W;
-}
-
-static void pool_part(void *arg, int64_t begin, int64_t end, int thread)
-{
-  (void)thread;
-  const norm_job *job = arg;
-  vec_pool_row row = pool_row_of(job);
-  int64_t width = job->image.W / 2;
-  for (int64_t r = end; r-- > begin;) {
-    int64_t top = top_pixel(job, r);
-    cpu_now->norm_pool_row(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
-                           (void *)pixel(job, job->y, r * width), job->index_out + r * width * job->p.channels);
-  }
+  job.x = job.y;
+  job.p.rows = job.image.N * (job.image.H / 2) * (job.image.W / 2);
+  job.stream = false;
+  cpu_parallel(job.p.rows, row_grain(job.p.channels), apply_part, &job);
 }
 
 static void forward(const capl_call *call, norm_job *job)
 {
   float *mean = capl_tensor_data(call->out[NORM_MEAN]), *invstd = capl_tensor_data(call->out[NORM_INVSTD]);
-  if (call->attr[NORM_TRAINING].i) batch_statistics(call, job, mean, invstd);
+  const float *weight = capl_tensor_data(call->in[NORM_WEIGHT]);
+  if (job->training) batch_statistics(call, job, mean, invstd);
   else running_statistics(call, job->channels, mean, invstd);
-  set_affine(job, capl_tensor_data(call->in[NORM_WEIGHT]), capl_tensor_data(call->in[NORM_BIAS]), mean, invstd);
-  if (job->index_out)
-    cpu_parallel(job->image.N * (job->image.H / 2), CPU_GRAIN / (2 * job->image.W * job->p.channels) + 1, pool_part,
-                 job);
+  if (!job->training && job->index_out) pool(job, weight);
+  set_affine(job, weight, capl_tensor_data(call->in[NORM_BIAS]), mean, invstd);
+  if (job->index_out) apply_pooled(*job);
   else run(job, apply_part);
 }
 
-static capl_status normalize(const capl_call *call, vec_norm_act act, bool pool)
+static capl_status normalize(const capl_call *call, vec_norm_act act, bool pooled)
 {
   const capl_tensor *x = call->in[NORM_X];
   norm_room room;
-  norm_job job = job_of(x, act, pool);
+  norm_job job = job_of(x, act, pooled);
   job.room = &room;
   job.y = capl_tensor_data(call->out[NORM_Y]);
   job.stream = streams(&job.p, job.y);
-  if (pool) {
+  job.training = call->attr[NORM_TRAINING].i;
+  if (pooled) {
     job.image = cpu_image_of(x);
     job.index_out = capl_tensor_data(call->out[NORM_RESERVE]);
   }
@@ -315,27 +352,16 @@ static void grad_apply_part(void *arg, int64_t begin, int64_t end, int thread)
   }
 }
 
-/* Adds a row's f32 sums to doubles and clears them. */
-static void flush(double *sum, float *part, int64_t n)
-{
-  for (int64_t c = 0; c < n; c++) sum[c] += part[c], part[c] = 0;
-}
-
-/* Channels whose f32 sums of a row fit on the stack; wider ones are expanded. */
-enum { ROW_CHANNELS = 4096 };
-
 static void pool_grad_sums_part(void *arg, int64_t begin, int64_t end, int thread)
 {
   const norm_job *job = arg;
   vec_pool_row row = pool_row_of(job);
   int64_t width = job->image.W / 2, channels = job->p.channels, at = thread * job->room->channels;
-  float dz[ROW_CHANNELS] = {0}, dzx[ROW_CHANNELS] = {0};
   for (int64_t r = begin; r < end; r++) {
     int64_t top = top_pixel(job, r);
     cpu_now->norm_pool_grad_sums(&row, &job->n, pixel(job, job->x, top), pixel(job, job->x, top + job->image.W),
-                                 pixel(job, job->dy, r * width), job->index_in + r * width * channels, dz, dzx);
-    flush(job->room->sum + at, dz, channels);
-    flush(job->room->square + at, dzx, channels);
+                                 pixel(job, job->dy, r * width), job->index_in + r * width * channels,
+                                 job->room->sum + at, job->room->square + at);
   }
 }
 
@@ -384,11 +410,9 @@ static void set_factors(norm_job *job, bool training, const float *mean, const f
 
 static void backward(const capl_call *call, norm_job *job, const float *mean, const float *invstd)
 {
-  int64_t pooled_rows = job->image.N * (job->image.H / 2);
-  int64_t pooled_grain = CPU_GRAIN / (2 * job->image.W * job->p.channels + 1) + 1;
   job->n.center = memcpy(job->room->f[5], mean, (size_t)job->channels * sizeof *mean);
   spread(job, job->room->f[5]);
-  if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_sums_part, job);
+  if (job->index_in) pooled_rows(job, pool_grad_sums_part);
   else run(job, grad_sums_part);
   set_factors(job, call->attr[NORM_GRAD_TRAINING].i, mean, invstd, capl_tensor_data(call->out[1]),
               capl_tensor_data(call->out[2]));
@@ -396,7 +420,7 @@ static void backward(const capl_call *call, norm_job *job, const float *mean, co
     job->dy = job->y;
     job->p.act = VEC_NO_ACT;
   }
-  if (job->index_in) cpu_parallel(pooled_rows, pooled_grain, pool_grad_part, job);
+  if (job->index_in) pooled_rows(job, pool_grad_part);
   else run(job, grad_apply_part);
 }
 
@@ -444,14 +468,9 @@ static bool supports_norm(const capl_call *call)
   return cpu_real(call->in[0]) && capl_tensor_numel(call->in[0]) > 0;
 }
 
-static bool supports_pooled(const capl_call *call)
-{
-  return supports_norm(call) && call->in[0]->size[1] <= ROW_CHANNELS;
-}
-
 static bool supports_pooled_grad(const capl_call *call)
 {
-  return supports_pooled(call) && call->in[6]->dtype == CAPL_U8;
+  return supports_norm(call) && call->in[6]->dtype == CAPL_U8;
 }
 
 const capl_kernel cpu_norm_kernels[] = {
@@ -459,7 +478,7 @@ const capl_kernel cpu_norm_kernels[] = {
   {CAPL_OP_batch_norm_grad, cpu_batch_norm_grad, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act, cpu_bn_act, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act_grad, cpu_bn_act_grad, supports_norm, CPU_REAL},
-  {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_pooled, CPU_REAL},
+  {CAPL_OP_bn_act_pool, cpu_bn_act_pool, supports_norm, CPU_REAL},
   {CAPL_OP_bn_act_pool_grad, cpu_bn_act_pool_grad, supports_pooled_grad, CPU_REAL},
   {0},
 };

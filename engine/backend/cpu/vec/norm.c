@@ -65,22 +65,65 @@ INLINE float f_sloped(vec_norm_act act, float z, float dy)
 
 /* ---- sums over rows ---- */
 
+/* `blocks` vectors of a row; of bf16 two at a time, the even elements and the odd ones: widening takes an instruction
+** each then. */
+INLINE void load_blocks(capl_dtype real, const void *p, int64_t i, const int blocks, vf *out)
+{
+#pragma GCC unroll 8
+  for (int b = 0; b < blocks; b++) {
+    vu both = {0};
+    bool pairs = real == CAPL_BF16 && blocks > 1;
+    if (pairs) both = *(const vu_at *)((const uint16_t *)p + i + b / 2 * 2 * VN);
+    out[b] = !pairs ? v_load(real, p, i + b * VN) : b % 2 ? (vf)(both & 0xFFFF0000u) : (vf)(both << 16);
+  }
+}
+
+/* Floats in the same order. */
+INLINE void load_order(capl_dtype real, const float *p, const int blocks, vf *out)
+{
+  if (real != CAPL_BF16 || blocks == 1) {
+#pragma GCC unroll 8
+    for (int b = 0; b < blocks; b++) out[b] = v_load_f32(p + b * VN);
+    return;
+  }
+#pragma GCC unroll 4
+  for (int b = 0; b < blocks; b += 2) {
+    float lanes[2][VN];
+    for (int k = 0; k < VN; k++) lanes[0][k] = p[b * VN + 2 * k], lanes[1][k] = p[b * VN + 2 * k + 1];
+    out[b] = v_load_f32(lanes[0]), out[b + 1] = v_load_f32(lanes[1]);
+  }
+}
+
+/* sum += blocks of floats in that order */
+INLINE void add_order(capl_dtype real, const vf *in, const int blocks, double *sum)
+{
+  float part[WIDE * VN];
+  const float *lanes = (const float *)in;
+  if (real != CAPL_BF16 || blocks == 1) memcpy(part, in, (size_t)blocks * sizeof *in);
+  else
+    for (int b = 0; b < blocks; b += 2)
+      for (int k = 0; k < VN; k++)
+        part[b * VN + 2 * k] = lanes[b * VN + k], part[b * VN + 2 * k + 1] = lanes[b * VN + VN + k];
+  for (int k = 0; k < blocks * VN; k++) sum[k] += part[k];
+}
+
 /* Adds blocks * VN channels from channel c on of rows [first, last) to sum and square. */
 INLINE void sums_block(const vec_pixels *p, capl_dtype real, const void *x, const float *center, int64_t c,
                        const int blocks, int64_t first, int64_t last, double *sum, double *square)
 {
-  vf s[WIDE] = {{0}}, q[WIDE] = {{0}};
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}}, mid[WIDE], v[WIDE];
+  load_order(real, center + c, blocks, mid);
   for (int64_t r = first; r < last; r++) {
+    load_blocks(real, x, r * p->channels + c, blocks, v);
 #pragma GCC unroll 8
     for (int b = 0; b < blocks; b++) {
-      int64_t at = c + b * VN;
-      vf d = v_load(real, x, r * p->channels + at) - v_load_f32(center + at);
+      vf d = v[b] - mid[b];
       s[b] += d;
       q[b] += d * d;
     }
   }
-  for (int b = 0; b < blocks; b++)
-    for (int k = 0; k < VN; k++) sum[c + b * VN + k] += s[b][k], square[c + b * VN + k] += q[b][k];
+  add_order(real, s, blocks, sum + c);
+  add_order(real, q, blocks, square + c);
 }
 
 INLINE void sums_rest(const vec_pixels *p, capl_dtype real, const void *x, const float *center, int64_t c,
@@ -119,20 +162,28 @@ INLINE void grad_sums_block(const vec_pixels *p, capl_dtype real, vec_norm_act a
                             const void *dy, void *keep, int64_t c, const int blocks, int64_t first, int64_t last,
                             double *sum_dz, double *sum_dzx)
 {
-  vf s[WIDE] = {{0}}, q[WIDE] = {{0}};
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}}, mid[WIDE], scale[WIDE], shift[WIDE], v[WIDE], g[WIDE];
+  load_order(real, n->center + c, blocks, mid);
+  load_order(real, n->scale + c, blocks, scale);
+  load_order(real, n->shift + c, blocks, shift);
   for (int64_t r = first; r < last; r++) {
-#pragma GCC unroll 8
-    for (int b = 0; b < blocks; b++) {
-      int64_t at = c + b * VN;
-      vf v = v_load(real, x, r * p->channels + at);
-      vf g = sloped(act, normed(v, n->scale + at, n->shift + at), v_load(real, dy, r * p->channels + at));
-      if (real == CAPL_F32 && act == VEC_THEN_SILU) v_store(real, keep, r * p->channels + at, g);
-      s[b] += g;
-      q[b] += g * (v - v_load_f32(n->center + at));
+    int64_t at = r * p->channels + c;
+#pragma GCC unroll 4
+    for (int b = 0; b < blocks; b += 2) {
+      const int some = blocks == 1 ? 1 : 2;
+      load_blocks(real, x, at + b * VN, some, v);
+      load_blocks(real, dy, at + b * VN, some, g);
+#pragma GCC unroll 2
+      for (int k = 0; k < some; k++) {
+        vf dz = sloped(act, v[k] * scale[b + k] + shift[b + k], g[k]);
+        if (real == CAPL_F32 && act == VEC_THEN_SILU) v_store(real, keep, at + (b + k) * VN, dz);
+        s[b + k] += dz;
+        q[b + k] += dz * (v[k] - mid[b + k]);
+      }
     }
   }
-  for (int b = 0; b < blocks; b++)
-    for (int k = 0; k < VN; k++) sum_dz[c + b * VN + k] += s[b][k], sum_dzx[c + b * VN + k] += q[b][k];
+  add_order(real, s, blocks, sum_dz + c);
+  add_order(real, q, blocks, sum_dzx + c);
 }
 
 INLINE void grad_sums_of(const vec_pixels *p, capl_dtype real, vec_norm_act act, const vec_norm *n, const void *x,
@@ -230,42 +281,114 @@ INLINE int64_t tap(const vec_pool_row *p, int64_t j, int k)
   return (2 * j + (k & 1)) * p->channels;
 }
 
-INLINE void pool_row(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
-                     void *y, uint8_t *index)
+/* Asks for the line of element i two rows on: the processor alone only follows rows that have been begun. f32 rows were
+** measured to be slower with it. */
+INLINE void ask_ahead(const vec_pool_row *p, capl_dtype real, const void *row, int64_t i, bool first_level)
 {
-  int64_t channels = p->channels, whole = channels / VN * VN;
-  for (int64_t j = 0; j < p->width / 2; j++) {
-    for (int64_t c = 0; c < whole; c += VN) {
-      vf best = {0};
-      vi place = {0};
+  const uint16_t *line = (const uint16_t *)row + i + 2 * p->width * p->channels;
+  if (real != CAPL_BF16) return;
+  if (first_level) __builtin_prefetch(line, 0, 3);
+  else __builtin_prefetch(line, 0, 2);
+}
+
+/* Values that load_blocks gave, as they were. */
+INLINE void store_loaded(capl_dtype real, void *y, int64_t i, const vf *v, const int blocks)
+{
+  if (real == CAPL_BF16 && blocks == 2) *(vu_at *)((uint16_t *)y + i) = (vu)v[0] >> 16 | (vu)v[1];
+  else v_store(real, y, i, v[0]);
+}
+
+/* Bytes in load_blocks's order. */
+INLINE void store_places(capl_dtype real, uint8_t *index, const vi *place, const int blocks)
+{
+  if (real == CAPL_BF16 && blocks == 2)
+    *(vh_at *)(void *)index = __builtin_convertvector((vu)(place[0] | place[1] << 8), vh);
+  else v_store_u8(index, place[0]);
+}
+
+/* Channels [c, c + blocks * VN) of windows [first, last). */
+INLINE void pool_block(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
+                       void *y, uint8_t *index, int64_t c, const int blocks, int64_t first, int64_t last, double *sum,
+                       double *square)
+{
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}}, mid[WIDE] = {{0}}, scale[WIDE];
+  const int unit = real == CAPL_BF16 && blocks > 1 ? 2 : 1;
+  load_order(real, n->scale + c, blocks, scale);
+  if (sum) load_order(real, n->center + c, blocks, mid);
+  vi flip[WIDE];
+  for (int b = 0; b < blocks; b++) flip[b] = (vi)scale[b] & INT32_MIN;
+  for (int64_t j = first; j < last; j++) {
+#pragma GCC unroll 8
+    for (int b = 0; b < blocks; b += unit) {
+      vf best[2], v[2];
+      vi place[2] = {{0}};
 #pragma GCC unroll 4
       for (int k = 0; k < 4; k++) {
-        vf z = normed(v_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), n->scale + c, n->shift + c);
-        vi more = ~(z <= best); /* also where z is NaN */
-        best = v_select(more, z, best);
-        place = (place & ~more) | (more & k);
+        load_blocks(real, k < 2 ? x0 : x1, tap(p, j, k) + c + b * VN, unit, v);
+        ask_ahead(p, real, k < 2 ? x0 : x1, tap(p, j, k) + c + b * VN, false);
+#pragma GCC unroll 2
+        for (int i = 0; i < unit; i++) {
+          vf d = v[i] - mid[b + i], z = (vf)((vi)v[i] ^ flip[b + i]);
+          if (sum) s[b + i] += d, q[b + i] += d * d;
+          vi more = ~(z <= best[i]); /* also where z is NaN */
+          place[i] = k == 0 ? (vi){0} : (place[i] & ~more) | (more & k);
+          best[i] = k == 0 ? z : v_max(best[i], z);
+        }
       }
-      v_store(real, y, j * channels + c, best);
-      v_store_u8(index + j * channels + c, place);
+      for (int i = 0; i < unit; i++) best[i] = (vf)((vi)best[i] ^ flip[b + i]);
+      int64_t at = j * p->channels + c + b * VN;
+      store_loaded(real, y, at, best, unit);
+      store_places(real, index + at, place, unit);
     }
-    for (int64_t c = whole; c < channels; c++) {
-      float best = 0;
-      int place = 0;
-      for (int k = 0; k < 4; k++) {
-        float z = __builtin_fmaf(f_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), n->scale[c], n->shift[c]);
-        if (!(z <= best)) best = z, place = k;
-      }
-      f_store(real, y, j * channels + c, best);
-      index[j * channels + c] = (uint8_t)place;
-    }
+  }
+  if (!sum) return;
+  add_order(real, s, blocks, sum + c);
+  add_order(real, q, blocks, square + c);
+}
+
+/* Channel c of window j. */
+INLINE void pool_one(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
+                     void *y, uint8_t *index, int64_t j, int64_t c, double *sum, double *square)
+{
+  float best = 0, sign = n->scale[c] < 0 ? -1 : 1;
+  int place = 0;
+  for (int k = 0; k < 4; k++) {
+    float v = f_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), z = v * sign;
+    if (k == 0 || !(z <= best)) best = z, place = k;
+    if (!sum) continue;
+    float d = v - n->center[c];
+    sum[c] += d;
+    square[c] += (double)d * d;
+  }
+  f_store(real, y, j * p->channels + c, best * sign);
+  index[j * p->channels + c] = (uint8_t)place;
+}
+
+INLINE void pool_row(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
+                     void *y, uint8_t *index, double *sum, double *square)
+{
+  for (int64_t first = 0; first < p->width / 2; first += TILE / 4) {
+    int64_t last = first + TILE / 4 < p->width / 2 ? first + TILE / 4 : p->width / 2, c = 0;
+    for (; WIDE == 8 && c + 8 * VN <= p->channels; c += 8 * VN)
+      pool_block(p, real, n, x0, x1, y, index, c, 8, first, last, sum, square);
+    for (; c + 4 * VN <= p->channels; c += 4 * VN)
+      pool_block(p, real, n, x0, x1, y, index, c, 4, first, last, sum, square);
+    for (; c + 2 * VN <= p->channels; c += 2 * VN)
+      pool_block(p, real, n, x0, x1, y, index, c, 2, first, last, sum, square);
+    for (; c + VN <= p->channels; c += VN)
+      pool_block(p, real, n, x0, x1, y, index, c, 1, first, last, sum, square);
+    for (int64_t j = first; c < p->channels && j < last; j++)
+      for (int64_t k = c; k < p->channels; k++) pool_one(p, real, n, x0, x1, y, index, j, k, sum, square);
   }
 }
 
 void VEC(norm_pool_row)(const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1, void *y,
-                        uint8_t *index)
+                        uint8_t *index, double *sum, double *square)
 {
-  if (p->real == CAPL_BF16) pool_row(p, CAPL_BF16, n, x0, x1, y, index);
-  else pool_row(p, CAPL_F32, n, x0, x1, y, index);
+  if (p->real == CAPL_BF16 && sum) pool_row(p, CAPL_BF16, n, x0, x1, y, index, sum, square);
+  else if (p->real == CAPL_BF16) pool_row(p, CAPL_BF16, n, x0, x1, y, index, NULL, NULL);
+  else if (sum) pool_row(p, CAPL_F32, n, x0, x1, y, index, sum, square);
+  else pool_row(p, CAPL_F32, n, x0, x1, y, index, NULL, NULL);
 }
 
 INLINE float f_masked_dy(float x, float dy, float scale, float shift)
@@ -273,40 +396,65 @@ INLINE float f_masked_dy(float x, float dy, float scale, float shift)
   return f_sloped(VEC_THEN_RELU, __builtin_fmaf(x, scale, shift), dy);
 }
 
-/* x at the place of the maximum. */
-INLINE vf picked(const vec_pool_row *p, capl_dtype real, const void *x0, const void *x1, vi place, int64_t j, int64_t c)
+/* What store_places stored. */
+INLINE void load_places(capl_dtype real, const uint8_t *index, const int blocks, vi *place)
 {
-  vf v = {0};
+  if (real == CAPL_BF16 && blocks == 2) {
+    vu both = (vu)v_load_bf16((const void *)index); /* pairs of bytes, in the upper halves */
+    place[0] = (vi)(both >> 16 & 0xFFu);
+    place[1] = (vi)(both >> 24);
+  } else place[0] = v_load_u8(index);
+}
+
+/* x at the places of the maxima. */
+INLINE void load_picked(const vec_pool_row *p, capl_dtype real, const void *x0, const void *x1, const uint8_t *index,
+                        int64_t j, int64_t c, const int blocks, vf *out)
+{
+  vf v[2], picked[2] = {{0}};
+  vi place[2];
+  load_places(real, index + j * p->channels + c, blocks, place);
 #pragma GCC unroll 4
-  for (int k = 0; k < 4; k++) v = v_select(place == k, v_load(real, k < 2 ? x0 : x1, tap(p, j, k) + c), v);
-  return v;
+  for (int k = 0; k < 4; k++) {
+    load_blocks(real, k < 2 ? x0 : x1, tap(p, j, k) + c, blocks, v);
+    ask_ahead(p, real, k < 2 ? x0 : x1, tap(p, j, k) + c, false);
+    for (int i = 0; i < blocks; i++) picked[i] = (vf)((vi)picked[i] | ((vi)v[i] & (place[i] == k)));
+  }
+  for (int i = 0; i < blocks; i++) out[i] = picked[i];
 }
 
 INLINE void pool_sums_block(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0,
                             const void *x1, const void *dy, const uint8_t *index, int64_t c, const int blocks,
-                            float *sum_dz, float *sum_dzx)
+                            double *sum_dz, double *sum_dzx)
 {
-  vf s[4] = {{0}}, q[4] = {{0}};
+  vf s[WIDE] = {{0}}, q[WIDE] = {{0}}, mid[WIDE], scale[WIDE], shift[WIDE];
+  const int unit = real == CAPL_BF16 && blocks > 1 ? 2 : 1;
+  load_order(real, n->center + c, blocks, mid);
+  load_order(real, n->scale + c, blocks, scale);
+  load_order(real, n->shift + c, blocks, shift);
   for (int64_t j = 0; j < p->width / 2; j++) {
-#pragma GCC unroll 4
-    for (int b = 0; b < blocks; b++) {
-      int64_t at = c + b * VN, out = j * p->channels + at;
-      vf v = picked(p, real, x0, x1, v_load_u8(index + out), j, at);
-      vf g = v_where(normed(v, n->scale + at, n->shift + at) > (vf){0}, v_load(real, dy, out));
-      s[b] += g;
-      q[b] += g * (v - v_load_f32(n->center + at));
+#pragma GCC unroll 8
+    for (int b = 0; b < blocks; b += unit) {
+      vf v[2], g[2];
+      load_picked(p, real, x0, x1, index, j, c + b * VN, unit, v);
+      load_blocks(real, dy, j * p->channels + c + b * VN, unit, g);
+#pragma GCC unroll 2
+      for (int i = 0; i < unit; i++) {
+        vf dz = v_where(v[i] * scale[b + i] + shift[b + i] > (vf){0}, g[i]);
+        s[b + i] += dz;
+        q[b + i] += dz * (v[i] - mid[b + i]);
+      }
     }
   }
-  for (int b = 0; b < blocks; b++) {
-    *(vf_at *)(sum_dz + c + b * VN) += s[b];
-    *(vf_at *)(sum_dzx + c + b * VN) += q[b];
-  }
+  add_order(real, s, blocks, sum_dz + c);
+  add_order(real, q, blocks, sum_dzx + c);
 }
 
 INLINE void pool_sums(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
-                      const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx)
+                      const void *dy, const uint8_t *index, double *sum_dz, double *sum_dzx)
 {
   int64_t c = 0;
+  for (; WIDE == 8 && c + 8 * VN <= p->channels; c += 8 * VN)
+    pool_sums_block(p, real, n, x0, x1, dy, index, c, 8, sum_dz, sum_dzx);
   for (; c + 4 * VN <= p->channels; c += 4 * VN)
     pool_sums_block(p, real, n, x0, x1, dy, index, c, 4, sum_dz, sum_dzx);
   for (; c + 2 * VN <= p->channels; c += 2 * VN)
@@ -323,34 +471,69 @@ INLINE void pool_sums(const vec_pool_row *p, capl_dtype real, const vec_norm *n,
 }
 
 void VEC(norm_pool_grad_sums)(const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,
-                              const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx)
+                              const void *dy, const uint8_t *index, double *sum_dz, double *sum_dzx)
 {
   if (p->real == CAPL_BF16) pool_sums(p, CAPL_BF16, n, x0, x1, dy, index, sum_dz, sum_dzx);
   else pool_sums(p, CAPL_F32, n, x0, x1, dy, index, sum_dz, sum_dzx);
 }
 
-INLINE void pool_grad_pixel(const vec_pool_row *p, capl_dtype real, bool stream, const vec_norm *n, const void *x0,
-                            const void *x1, const void *dy, const uint8_t *index, void *dx0, void *dx1, int64_t j)
+/* Rounds and stores in load_blocks's order. */
+INLINE void put_blocks(capl_dtype real, bool stream, void *y, int64_t at, const vf *f, const int blocks)
 {
-  int64_t channels = p->channels, whole = channels / VN * VN, out = j * channels;
-  for (int64_t c = 0; c < whole; c += VN) {
-    vf g = v_load(real, dy, out + c) * v_load_f32(n->k_dy + c);
-    vi place = v_load_u8(index + out + c);
+  if (real == CAPL_BF16 && blocks == 2) {
+    vu both = v_pair(f[0], f[1]);
+    if (stream) v_store_past(CAPL_F32, (uint16_t *)y + at, 0, (vf)both);
+    else *(vu_at *)((uint16_t *)y + at) = both;
+  } else put(real, stream, y, at, f[0]);
+}
+
+INLINE void pool_grad_block(const vec_pool_row *p, capl_dtype real, bool stream, const vec_norm *n, const void *x0,
+                            const void *x1, const void *dy, const uint8_t *index, void *dx0, void *dx1, int64_t c,
+                            const int blocks)
+{
+  vf scale[WIDE], shift[WIDE], k_dy[WIDE], k_x[WIDE], k_1[WIDE];
+  const int unit = real == CAPL_BF16 && blocks > 1 ? 2 : 1;
+  load_order(real, n->scale + c, blocks, scale);
+  load_order(real, n->shift + c, blocks, shift);
+  load_order(real, n->k_dy + c, blocks, k_dy);
+  load_order(real, n->k_x + c, blocks, k_x);
+  load_order(real, n->k_1 + c, blocks, k_1);
+  for (int64_t j = 0; j < p->width / 2; j++) {
+#pragma GCC unroll 8
+    for (int b = 0; b < blocks; b += unit) {
+      int64_t out = j * p->channels + c + b * VN;
+      vf g[2], v[2], d[2];
+      vi place[2];
+      load_blocks(real, dy, out, unit, g);
+      load_places(real, index + out, unit, place);
+      for (int i = 0; i < unit; i++) g[i] *= k_dy[b + i];
 #pragma GCC unroll 4
-    for (int k = 0; k < 4; k++) {
-      int64_t at = tap(p, j, k) + c;
-      vf v = v_load(real, k < 2 ? x0 : x1, at);
-      vi here = (place == k) & (normed(v, n->scale + c, n->shift + c) > (vf){0});
-      put(real, stream, k < 2 ? dx0 : dx1, at, v_where(here, g) + normed(v, n->k_x + c, n->k_1 + c));
+      for (int k = 0; k < 4; k++) {
+        int64_t at = tap(p, j, k) + c + b * VN;
+        load_blocks(real, k < 2 ? x0 : x1, at, unit, v);
+        ask_ahead(p, real, k < 2 ? x0 : x1, at, true);
+#pragma GCC unroll 2
+        for (int i = 0; i < unit; i++) {
+          vi here = (place[i] == k) & (v[i] * scale[b + i] + shift[b + i] > (vf){0});
+          d[i] = v_where(here, g[i]) + (v[i] * k_x[b + i] + k_1[b + i]);
+        }
+        put_blocks(real, stream, k < 2 ? dx0 : dx1, at, d, unit);
+      }
     }
   }
-  for (int64_t c = whole; c < channels; c++)
-    for (int k = 0; k < 4; k++) {
-      int64_t at = tap(p, j, k) + c;
-      float v = f_load(real, k < 2 ? x0 : x1, at);
-      float g = index[out + c] == k ? f_masked_dy(v, f_load(real, dy, out + c), n->scale[c], n->shift[c]) : 0;
-      f_store(real, k < 2 ? dx0 : dx1, at, g * n->k_dy[c] + (v * n->k_x[c] + n->k_1[c]));
-    }
+}
+
+/* Channel c of window j. */
+INLINE void pool_grad_one(const vec_pool_row *p, capl_dtype real, const vec_norm *n, const void *x0, const void *x1,
+                          const void *dy, const uint8_t *index, void *dx0, void *dx1, int64_t j, int64_t c)
+{
+  int64_t out = j * p->channels + c;
+  for (int k = 0; k < 4; k++) {
+    int64_t at = tap(p, j, k) + c;
+    float v = f_load(real, k < 2 ? x0 : x1, at);
+    float g = index[out] == k ? f_masked_dy(v, f_load(real, dy, out), n->scale[c], n->shift[c]) : 0;
+    f_store(real, k < 2 ? dx0 : dx1, at, g * n->k_dy[c] + (v * n->k_x[c] + n->k_1[c]));
+  }
 }
 
 /* Column width - 1 of an odd width lies in no window. */
@@ -364,7 +547,16 @@ INLINE void pool_grad_rest(const vec_pool_row *p, capl_dtype real, const vec_nor
 INLINE void pool_grad(const vec_pool_row *p, capl_dtype real, bool stream, const vec_norm *n, const void *x0,
                       const void *x1, const void *dy, const uint8_t *index, void *dx0, void *dx1)
 {
-  for (int64_t j = 0; j < p->width / 2; j++) pool_grad_pixel(p, real, stream, n, x0, x1, dy, index, dx0, dx1, j);
+  int64_t c = 0;
+  for (; WIDE == 8 && c + 8 * VN <= p->channels; c += 8 * VN)
+    pool_grad_block(p, real, stream, n, x0, x1, dy, index, dx0, dx1, c, 8);
+  for (; c + 4 * VN <= p->channels; c += 4 * VN)
+    pool_grad_block(p, real, stream, n, x0, x1, dy, index, dx0, dx1, c, 4);
+  for (; c + 2 * VN <= p->channels; c += 2 * VN)
+    pool_grad_block(p, real, stream, n, x0, x1, dy, index, dx0, dx1, c, 2);
+  for (; c + VN <= p->channels; c += VN) pool_grad_block(p, real, stream, n, x0, x1, dy, index, dx0, dx1, c, 1);
+  for (int64_t j = 0; c < p->channels && j < p->width / 2; j++)
+    for (int64_t k = c; k < p->channels; k++) pool_grad_one(p, real, n, x0, x1, dy, index, dx0, dx1, j, k);
   if (p->width % 2) pool_grad_rest(p, real, n, x0, dx0), pool_grad_rest(p, real, n, x1, dx1);
   if (stream) v_store_past_end();
 }

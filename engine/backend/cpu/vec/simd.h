@@ -40,6 +40,7 @@ typedef uint16_t vh __attribute__((vector_size(2 * VN)));
 typedef uint8_t vb __attribute__((vector_size(VN)));
 /* The same at any address. */
 typedef float vf_at __attribute__((vector_size(4 * VN), aligned(4), may_alias));
+typedef uint32_t vu_at __attribute__((vector_size(4 * VN), aligned(2), may_alias));
 typedef uint16_t vh_at __attribute__((vector_size(2 * VN), aligned(2), may_alias));
 typedef uint8_t vb_at __attribute__((vector_size(VN), aligned(1), may_alias));
 

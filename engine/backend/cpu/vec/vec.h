@@ -192,11 +192,12 @@ typedef struct {
                            double *sum_dz, double *sum_dzx))                                                   \
   X(void, norm_grad_apply, (const vec_pixels *p, const vec_norm *n, const void *x, const void *dy, void *dx,   \
                             bool stream))                                                                      \
-  /* the same with relu and 2x2 pool; x0, x1: the two input rows */                                            \
+  /* with relu and 2x2 pool; x0, x1: the two input rows. y: the x that is greatest of its window after             \
+  ** multiplication by scale, index: which; adds to sum and square as norm_sums where sum is not NULL */        \
   X(void, norm_pool_row, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1, void *y,   \
-                          uint8_t *index))                                                                     \
+                          uint8_t *index, double *sum, double *square))                                        \
   X(void, norm_pool_grad_sums, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,      \
-                                const void *dy, const uint8_t *index, float *sum_dz, float *sum_dzx))          \
+                                const void *dy, const uint8_t *index, double *sum_dz, double *sum_dzx))        \
   X(void, norm_pool_grad_row, (const vec_pool_row *p, const vec_norm *n, const void *x0, const void *x1,       \
                                const void *dy, const uint8_t *index, void *dx0, void *dx1, bool stream))       \
   X(void, layer_norm, (const vec_layer_norm *p, int64_t rows, const void *x, void *y, float *mean,             \
