@@ -20,7 +20,8 @@ bool conv_small_channels_fits(const capl_call *call)
   const capl_attr *attr = call->attr;
   int64_t channels = call->in[0]->size[1], outputs = call->in[1]->size[1];
   const int64_t *kernel = attr[CONV_KERNEL].v;
-  return channels <= FEW_CHANNELS && outputs % 16 == 0 && attr[CONV_GROUPS].i == 1 &&
+  bool eight = outputs == 8 && channels == 1 && kernel[0] == 3 && kernel[1] == 3 && attr[CONV_STRIDE].v[1] == 1;
+  return channels <= FEW_CHANNELS && (outputs % 16 == 0 || eight) && attr[CONV_GROUPS].i == 1 &&
          attr[CONV_DILATION].v[0] == 1 && attr[CONV_DILATION].v[1] == 1 && kernel[0] <= MAX_KERNEL &&
          kernel[1] <= MAX_KERNEL;
 }

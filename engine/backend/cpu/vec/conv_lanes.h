@@ -31,6 +31,19 @@ INLINE vf lanes_load(const void *p, const int lanes)
   return v_load_f32(p);
 }
 
+/* lanes elements of an array of real, from i on. */
+INLINE vf lanes_load_real(capl_dtype real, const void *p, int64_t i, const int lanes)
+{
+#if defined(__AVX512F__)
+  if (lanes == 8 && real == CAPL_F32) return half_of(_mm256_loadu_ps((const float *)p + i));
+  if (lanes == 8) {
+    __m128i low = _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)p + i));
+    return half_of(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(low), 16)));
+  }
+#endif
+  return v_load(real, p, i);
+}
+
 /* sum + left * right; low: pairs of bf16, of which both products are added. */
 INLINE vf lanes_add(vf sum, vf left, vf right, const bool low, const int lanes)
 {
