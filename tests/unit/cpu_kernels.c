@@ -758,6 +758,30 @@ static void short_runs_are_copied_in_order(void **state)
     }
 }
 
+/* Matrices that are no whole tiles, inside larger ones. */
+static void transposed_copies_are_exact(void **state)
+{
+  (void)state;
+  static const int64_t sizes[] = {1, 3, 4, 7, 32, 37, 140};
+  enum { KINDS = sizeof sizes / sizeof *sizes };
+  for (int k = 0; k < KINDS * KINDS * 2; k++) {
+    const int64_t size[3] = {2, sizes[k / 2 % KINDS], sizes[k / 2 / KINDS] + 1};
+    capl_device *devices[2] = {cpu, ref};
+    capl_tensor *x[2], *part, *view, *copy[2];
+    for (int d = 0; d < 2; d++) {
+      char attrs[64];
+      x[d] = make(devices[d], k % 2 ? CAPL_BF16 : CAPL_F32, DATA, 3, size, 4);
+      snprintf(attrs, sizeof attrs, "dim=2 start=1 length=%d", (int)size[2] - 1);
+      OK(capl_run(CAPL_OP_narrow, &x[d], 1, attrs, &part));
+      OK(capl_run(CAPL_OP_permute, &part, 1, "dims=0,2,1", &view));
+      OK(capl_run(CAPL_OP_contiguous, &view, 1, NULL, &copy[d]));
+      capl_tensor_unref(part), capl_tensor_unref(view);
+    }
+    if (distance(copy[0], copy[1]) != 0) fail_msg("%d x %d are copied to other places", (int)size[1], (int)size[2] - 1);
+    for (int d = 0; d < 2; d++) capl_tensor_unref(x[d]), capl_tensor_unref(copy[d]);
+  }
+}
+
 /* ---- the same again ---- */
 
 static void results_repeat_bit_for_bit(void **state)
@@ -858,6 +882,7 @@ int main(void)
     cmocka_unit_test(a_network_trains_as_on_ref),
     cmocka_unit_test(scratch_beyond_the_limit_is_an_error),
     cmocka_unit_test(short_runs_are_copied_in_order),
+    cmocka_unit_test(transposed_copies_are_exact),
     cmocka_unit_test(results_repeat_bit_for_bit),
     cmocka_unit_test(one_image_is_computed_as_among_others),
   };

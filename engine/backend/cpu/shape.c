@@ -93,16 +93,59 @@ static int64_t least(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
+#if defined(__clang__)
+#define MIX(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MIX(a, b, ...) __builtin_shuffle(a, b, (__typeof__(a)){__VA_ARGS__})
+#endif
+
+/* y[i][k] := x[k][i], 4 x 4 elements, rows y_row and x_row bytes apart. */
+#define TURN(type)                                                                                              \
+  static void turn_##type(char *y, int64_t y_row, const char *x, int64_t x_row)                                 \
+  {                                                                                                             \
+    typedef type four __attribute__((vector_size(4 * sizeof(type))));                                           \
+    four a, b, c, d;                                                                                            \
+    memcpy(&a, x, sizeof a), memcpy(&b, x + x_row, sizeof b);                                                   \
+    memcpy(&c, x + 2 * x_row, sizeof c), memcpy(&d, x + 3 * x_row, sizeof d);                                   \
+    four ab = MIX(a, b, 0, 4, 1, 5), cd = MIX(c, d, 0, 4, 1, 5);                                                \
+    four low = MIX(ab, cd, 0, 1, 4, 5), next = MIX(ab, cd, 2, 3, 6, 7);                                         \
+    memcpy(y, &low, sizeof low), memcpy(y + y_row, &next, sizeof next);                                         \
+    ab = MIX(a, b, 2, 6, 3, 7), cd = MIX(c, d, 2, 6, 3, 7);                                                     \
+    low = MIX(ab, cd, 0, 1, 4, 5), next = MIX(ab, cd, 2, 3, 6, 7);                                              \
+    memcpy(y + 2 * y_row, &low, sizeof low), memcpy(y + 3 * y_row, &next, sizeof next);                         \
+  }
+TURN(uint16_t)
+TURN(uint32_t)
+
+/* As many rows of y as whole blocks of 4 x 4 have; columns is a multiple of 4. Gives their number. */
+static int64_t turn_blocks(size_t bytes, char *y, int64_t y_row, const char *x, int64_t x_row, int64_t rows,
+                           int64_t columns)
+{
+  int64_t size = (int64_t)bytes, r = 0;
+  if (bytes != 2 && bytes != 4) return 0;
+  for (; r + 4 <= rows; r += 4, y += 4 * y_row, x += 4 * size)
+    for (int64_t c = 0; c < columns; c += 4)
+      if (bytes == 4) turn_uint32_t(y + c * size, y_row, x + c * x_row, x_row);
+      else turn_uint16_t(y + c * size, y_row, x + c * x_row, x_row);
+  return r;
+}
+
 /* Rows [first, last) of one plane spanned by job->row and the last dim. */
 static void copy_tiles(const copy_job *job, char *y, const char *x, int64_t first, int64_t last)
 {
   const cpu_loop *loop = job->loop;
   int in = loop->ndim - 1;
   int64_t bytes = (int64_t)job->bytes, y_row = loop->stride[0][job->row] * bytes, x_in = loop->stride[1][in];
-  for (int64_t c = 0; c < loop->size[in]; c += TILE)
-    for (int64_t r = first; r < last; r++)
-      copy_strided(job->bytes, least(TILE, loop->size[in] - c), y + r * y_row + c * bytes, 1,
-                   x + (r + c * x_in) * bytes, x_in);
+  for (int64_t c = 0; c < loop->size[in]; c += TILE) {
+    int64_t n = least(TILE, loop->size[in] - c), whole = n / 4 * 4, r = first;
+    char *to = y + c * bytes;
+    const char *from = x + c * x_in * bytes;
+    r += turn_blocks(job->bytes, to + r * y_row, y_row, from + r * bytes, x_in * bytes, last - first, whole);
+    for (int64_t done = first; done < r; done++)
+      copy_strided(job->bytes, n - whole, to + done * y_row + whole * bytes, 1,
+                   from + (done + whole * x_in) * bytes, x_in);
+    for (; r < last; r++) copy_strided(job->bytes, n, to + r * y_row, 1, from + r * bytes, x_in);
+  }
 }
 
 /* Element offsets of plane number `plane` (all dims but the two of the tile). */
