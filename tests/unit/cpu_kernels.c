@@ -130,6 +130,10 @@ static const op_case cases[] = {
   {CAPL_OP_linear, "", {{DATA, S3(2, 3, 64)}, {DATA, S2(48, 64)}, {0}}},
   {CAPL_OP_linear, "", {{DATA, S2(1, 1)}, {DATA, S2(1, 1)}, {SHIFT, S1(1)}}},
   {CAPL_OP_linear_act, "", {{DATA, S2(5, 37)}, {DATA, S2(11, 37)}, {SHIFT, S1(11)}}},
+  /* few rows, many weights: rests of vectors of rows, of blocks of inputs, of strips and vectors of outputs */
+  {CAPL_OP_linear, "", {{DATA, S2(17, 1040)}, {DATA, S2(253, 1040)}, {SHIFT, S1(253)}}},
+  {CAPL_OP_linear, "", {{DATA, S2(67, 2064)}, {DATA, S2(129, 2064)}, {0}}},
+  {CAPL_OP_linear_act, "", {{DATA, S3(2, 24, 1040)}, {DATA, S2(253, 1040)}, {SHIFT, S1(253)}}},
   {CAPL_OP_matmul, "", {{DATA, S2(5, 7)}, {DATA, S2(7, 3)}}},
   {CAPL_OP_matmul, "", {{DATA, S3(3, 5, 7)}, {DATA, S3(3, 7, 4)}}},
   {CAPL_OP_matmul, "transpose_a=true", {{DATA, S3(3, 7, 5)}, {DATA, S3(3, 7, 4)}}},

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/linear_few.h"
 #include "backend/cpu/product.h"
 #include "ops/attrs.h"
 
@@ -35,6 +36,7 @@ static capl_status linear(const capl_call *call, dn_act act)
   const capl_tensor *x = call->in[0], *w = call->in[1], *bias = call_input(call, 2), *y = call->out[0];
   int64_t rows = rows_of(x), inputs = last_size(x), outputs = last_size(y);
   cpu_count_product(call);
+  if (linear_few_fits(call)) return linear_few(call, act == DN_RELU);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR);
   spec.act = act;
@@ -75,6 +77,7 @@ static capl_status cpu_linear_grad_w(const capl_call *call)
   const capl_tensor *x = call->in[0], *dy = call->in[1], *dw = call->out[0], *db = call->out[1];
   int64_t rows = rows_of(x), inputs = last_size(x), outputs = last_size(dy);
   cpu_count_product(call);
+  if (linear_few_fits(call)) return linear_few_grad_w(call);
   dn_spec spec;
   dn_spec_init(&spec, DN_LINEAR_GRAD_W);
   layout_matrix(&spec.arg[DN_X], x->dtype, rows, inputs);

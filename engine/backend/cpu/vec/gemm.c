@@ -71,7 +71,9 @@ INLINE void tile(const vec_product *p, const float *a, const float *b, const flo
 #pragma GCC unroll 12
   for (int r = 0; r < rows; r++)
 #pragma GCC unroll 2
-    for (int k = 0; k < blocks; k++) *(vf_at *)(y + r * p->y_row + k * VN) = acc[r * WIDE + k];
+    for (int k = 0; k < blocks; k++)
+      if (p->past) v_store_past(CAPL_F32, y + r * p->y_row, k * VN, acc[r * WIDE + k]);
+      else *(vf_at *)(y + r * p->y_row + k * VN) = acc[r * WIDE + k];
 }
 
 /* The number of rows is known in each case. */
@@ -115,6 +117,7 @@ INLINE void product_of(const vec_product *p, const float *a, const float *b, con
   enum { ONE = sizeof(float) }; /* two builds: one of the strides of a is known */
   if (p->a_step == 1) panels(p, a, b, bias, y, p->a_row * ONE, ONE, low);
   else panels(p, a, b, bias, y, ONE, p->a_step * ONE, low);
+  if (p->past) v_store_past_end();
 }
 
 void VEC(product)(const vec_product *p, const float *a, const float *b, const float *bias, float *y)

@@ -61,11 +61,12 @@ typedef struct {
 /* y (rows, columns) = sum over segments and length of a * b:
 **   y[r][c] = sum over s, l of a[r * a_row + s * a_segment + l * a_step] * b[s * length + l][c]
 ** a_row or a_step is 1. columns: a multiple of lanes. b lies in panels of 2 * lanes columns, b_panel apart;
-** a panel's rows are b_row apart. add: y += instead of y =, without bias. All in f32. */
+** a panel's rows are b_row apart. add: y += instead of y =, without bias. past: y, with rows aligned to vectors, is
+** stored past the caches. All in f32. */
 typedef struct {
   int64_t rows, columns, segments, length;
   int64_t a_row, a_segment, a_step, b_row, b_panel, y_row;
-  bool add;
+  bool add, past;
 } vec_product;
 
 /* One tile of a Winograd convolution, F(4x4,3x3), for all channels; image pixels lie pixel elements apart,
