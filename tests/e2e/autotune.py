@@ -64,12 +64,13 @@ def edit(change):
 def kept():
     whole = run("--autotune=true")
     shapes, _, calls = REPORT.search(whole).groups()
-    check(int(shapes) >= 4 and int(calls) >= 44, "4 convolutions of 12 steps, timed in the first", whole)
+    # Forward, dx and dw of the second one; the first one has few channels, for which some processors have a kernel of their own.
+    check(int(shapes) >= 3 and int(calls) >= 33, "3 convolutions of 12 steps, timed in the first", whole)
     forget_the_end()
     shutil.copytree("runs", "killed")
     resumed = resume("a killed run resumes")
     check(bits(resumed) == bits(whole), "with the same bits", resumed)
-    check(int(REPORT.search(resumed).group(3)) >= 16, "all convolutions of its 4 steps by the choices of the checkpoint", resumed)
+    check(int(REPORT.search(resumed).group(3)) >= 12, "all convolutions of its 4 steps by the choices of the checkpoint", resumed)
     check(not re.search(r"^autotune: .* x=8,", resumed, re.M), "which are not timed again", resumed)
     planted = {}
     for name in ("onednn", "winograd"):

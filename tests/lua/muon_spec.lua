@@ -108,7 +108,7 @@ describe("Muon", function()
         local products = capl.counters().fp32_kernels
         local two = steps_of(false, opts, clip)
         assert.equal(before, capl.counters().ref_fallbacks)
-        assert.equal(products, capl.counters().fp32_kernels)
+        if two[1].device == "cpu" then assert.equal(products, capl.counters().fp32_kernels) end
         for i, w in ipairs(one) do assert.is_true(largest(w:detach() - two[i]:detach()) < 2e-3, i) end
       end)
     end

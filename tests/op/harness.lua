@@ -407,7 +407,8 @@ end
 ---- cases to tests ----------------------------------------------------------------------------
 
 local KNOWN = {op = true, name = true, inputs = true, attrs = true, tolerance = true, because = true, batch = true,
-  writes = true, expect = true, fails = true, seed = true, dtypes = true, only = true, index = true, reserve = true, low = true}
+  writes = true, expect = true, fails = true, seed = true, dtypes = true, only = true, index = true, reserve = true, low = true,
+  backends = true}
 
 local function hash(text)
   local h = 5381
@@ -420,6 +421,17 @@ local function set_of(list)
   local set = {}
   for _, v in ipairs(list) do set[v] = true end
   return set
+end
+
+-- Those that have the op of the case.
+local function backends_of(case)
+  local list = harness.backends()
+  if not case.backends then return list end
+  local some, set = {}, set_of(case.backends)
+  for _, device in ipairs(list) do
+    if set[device] then some[#some + 1] = device end
+  end
+  return some
 end
 
 --- Checks and completes a case as written in its file.
@@ -488,7 +500,7 @@ function harness.tests(case, test)
     add("takes any layout on ref", "any_layout", "ref", has_floats(case) and "f64" or "whole")
     if case.batch ~= false then add("takes an empty batch on ref", "empty_batch", "ref") end
   end
-  for _, device in ipairs((harness.backends())) do
+  for _, device in ipairs(backends_of(case)) do
     for _, dtype in ipairs(dtypes_on(device, dtypes)) do
       add(("agrees with ref on %s in %s"):format(device, dtype), "against_ref", device, dtype)
       add(("gives the same bits twice on %s in %s"):format(device, dtype), "twice_the_same", device, dtype)

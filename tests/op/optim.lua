@@ -59,12 +59,12 @@ end
 for _, attrs in ipairs {{lr = 0.1}, {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.1, grad_scale = 0.25}, {lr = 0.1, ns_steps = 1},
   {lr = 0.1, ns_steps = 2}} do
   case {op = "muon_step", inputs = matrices {{3, 5}, {7, 2}, {4, 2, 3, 3}}, attrs = attrs, writes = {1, 2, 3, 7, 8, 9}, dtypes = f32_only,
-    batch = false, tolerance = {f32 = 2e-4}, because = small}
+    batch = false, tolerance = {f32 = 2e-4}, because = small, backends = {"cpu"}}
 end
 case {op = "muon_step", name = "several tiles, wide and tall", inputs = matrices {{70, 90}, {150, 40}, {1, 33}, {33, 1}}, attrs = {lr = 0.1, nesterov = true},
-  writes = {1, 2, 3, 4, 9, 10, 11, 12}, dtypes = f32_only, batch = false, tolerance = {f32 = 2e-3}, because = small}
+  writes = {1, 2, 3, 4, 9, 10, 11, 12}, dtypes = f32_only, batch = false, tolerance = {f32 = 2e-3}, because = small, backends = {"cpu"}}
 case {op = "muon_step", name = "longer than a sum at once", inputs = matrices {{3, 1100}, {1030, 2}}, attrs = {lr = 0.1}, writes = {1, 2, 5, 6},
-  dtypes = f32_only, batch = false, tolerance = {f32 = 2e-4}, because = small}
+  dtypes = f32_only, batch = false, tolerance = {f32 = 2e-4}, because = small, backends = {"cpu"}}
 case {op = "muon_step", name = "a bias", inputs = {f32 {3}, f32 {3}, f32 {3}}, attrs = {lr = 1}, fails = {"shape", "params[1] is (3), muon_step is for matrices and convolutions"}}
 local function one(v) return gen.values {1, values = {v}} end
 -- square_avg must exceed the square of grad_avg, as it does in real runs
@@ -89,8 +89,8 @@ for largest, name in pairs {[2] = "a larger one before, expected", [0.5] = "a sm
     expect = {after = {[1] = {1 - 0.1 * (1.25 / 0.75) / (math.sqrt(v / 0.4375) + 0.5)}, [4] = {1.1875}, [5] = {v}}}}
 end
 case {op = "muon_step", name = "a row becomes a polynomial of 1", inputs = {gen.values {1, 2, values = {1, 1}}, gen.values {1, 2, values = {3, 0}}, gen.values {1, 2, values = {0, 8}}},
-  writes = {1, 3}, dtypes = f32_only, batch = false, attrs = {lr = 0.5, momentum = 0.5, ns_steps = 1, weight_decay = 0.2},
-  expect = {after = {[1] = {0.9 - 0.5 * 0.701 * 0.6, 0.9 - 0.5 * 0.701 * 0.8}, [3] = {3, 4}}}}
+  writes = {1, 3}, dtypes = f32_only, batch = false, attrs = {lr = 0.5, momentum = 0.5, ns_steps = 1, weight_decay = 0.2}, backends = {"cpu"},
+  expect = {on = {"ref", "cpu"}, after = {[1] = {0.9 - 0.5 * 0.701 * 0.6, 0.9 - 0.5 * 0.701 * 0.8}, [3] = {3, 4}}}}
 case {op = "sgd_step", name = "a parameter without gradient stays", inputs = {one(1), one(5), one(2), false, one(3), one(4)}, writes = {1, 5}, dtypes = f32_only, batch = false,
   attrs = {lr = 1, momentum = 1}, expect = {after = {[1] = {1 - 5}, [2] = {5}, [6] = {4}}}}
 case {op = "sgd_step", name = "shapes that differ", inputs = {f32 {2, 2}, f32 {3}, f32 {2, 2}}, attrs = {lr = 1}, fails = {"shape", "grads[1] is (3), params[1] is (2,2)"}}
