@@ -79,6 +79,15 @@ static void count_cost(const graph_node *node, capl_tensor **in, const capl_attr
     if (capl_tensor_bytes(out[o]) > cost->largest) cost->largest = capl_tensor_bytes(out[o]);
 }
 
+/* Bits of the outputs that no node reads. */
+static uint32_t unread_outputs(const graph_node *node, const int *last)
+{
+  uint32_t bits = 0;
+  for (int o = 0; o < capl_op_get(node->op)->n_out; o++)
+    if (last[node->out[o]] < 0) bits |= 1u << o;
+  return bits;
+}
+
 static capl_status run_node(const capl_graph *g, int k, int64_t batch, int w, const int *last, capl_tensor **values,
                             capl_tensor **in, graph_cost *cost)
 {
@@ -92,7 +101,7 @@ static capl_status run_node(const capl_graph *g, int k, int64_t batch, int w, co
     return CAPL_OK;
   }
   capl_tensor *out[CAPL_MAX_OUT] = {NULL};
-  CAPL_TRY(capl_op_call(node->op, in, node->n_in, attr, out));
+  CAPL_TRY(op_call_unread(node->op, in, node->n_in, attr, unread_outputs(node, last), out));
   for (int o = 0; o < capl_op_get(node->op)->n_out; o++) values[node->out[o]] = out[o];
   count_cost(node, in, attr, out, cost);
   return CAPL_OK;

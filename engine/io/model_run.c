@@ -100,12 +100,29 @@ typedef struct {
   int n, w;
 } part;
 
-static void fill_image(const capl_model *m, const part *p, float *to)
+/* task(job, i) of each i below n, by as many threads as compute. */
+static void for_each(const capl_model *m, int n, void (*task)(void *job, int64_t i), void *job)
 {
-  size_t n_pixels = (size_t)model_width(m, p->w) * (size_t)m->meta.height, C = (size_t)m->meta.channels;
-  for (int i = 0; i < p->n; i++)
-    capl_convert(&m->meta.conversion, p->batch->levels + (size_t)p->at[i] * p->batch->stride, n_pixels,
-                 m->meta.channels, to + (size_t)i * n_pixels * C);
+  const capl_backend *backend = m->device->backend;
+  if (backend->for_each) backend->for_each(n, task, job);
+  else
+    for (int i = 0; i < n; i++) task(job, i);
+}
+
+typedef struct {
+  const capl_model *m;
+  const part *p;
+  float *to;
+} image_job;
+
+static void convert_image(void *arg, int64_t i)
+{
+  const image_job *job = arg;
+  const capl_model *m = job->m;
+  const model_batch *batch = job->p->batch;
+  size_t n_pixels = (size_t)model_width(m, job->p->w) * (size_t)m->meta.height, C = (size_t)m->meta.channels;
+  capl_convert(&m->meta.conversion, batch->levels + (size_t)job->p->at[i] * batch->stride, n_pixels, m->meta.channels,
+               job->to + (size_t)i * n_pixels * C);
 }
 
 /* number: among the inputs that are no image. */
@@ -125,7 +142,7 @@ static capl_status fill_inputs(const capl_model *m, const part *p, call *c)
     CAPL_TRY(new_input(m, &m->graph->inputs[m->in_port[i]], p->n, p->w, &t));
     *x = t;
     if (m->meta.inputs[i].kind) fill_values(m, p, i, number++, capl_tensor_data(t));
-    else fill_image(m, p, capl_tensor_data(t));
+    else for_each(m, p->n, convert_image, &(image_job){m, p, capl_tensor_data(t)});
     if (t->device == m->device) continue;
     CAPL_TRY(capl_tensor_to(t, m->device, x));
     capl_tensor_unref(t);
@@ -162,15 +179,28 @@ static capl_status compute(const capl_model *m, const part *p, double *const *ou
   return status;
 }
 
-static capl_status read_part(capl_model *m, const part *p, capl_reading *readings, double *const *outputs)
+typedef struct {
+  const capl_model *m;
+  const part *p;
+  capl_reading *readings;
+  double *const *outputs;
+} decode_job;
+
+static void decode_sample(void *arg, int64_t i)
+{
+  const decode_job *job = arg;
+  const capl_model *m = job->m;
+  double *numbers[CAPL_GRAPH_PORTS_MAX] = {NULL};
+  capl_reading *reading = &job->readings[job->p->at[i]];
+  for (int o = 0; o < m->meta.n_outputs; o++)
+    numbers[o] = job->outputs[o] + (size_t)i * model_shape_of(m, o, job->p->w)->count;
+  if (reading->status == CAPL_OK) model_decode(m, numbers, job->p->w, reading);
+}
+
+static capl_status read_part(const capl_model *m, const part *p, capl_reading *readings, double *const *outputs)
 {
   CAPL_TRY(compute(m, p, outputs));
-  for (int i = 0; i < p->n; i++) {
-    double *numbers[CAPL_GRAPH_PORTS_MAX] = {NULL};
-    for (int o = 0; o < m->meta.n_outputs; o++)
-      numbers[o] = outputs[o] + (size_t)i * model_shape_of(m, o, p->w)->count;
-    if (readings[p->at[i]].status == CAPL_OK) model_decode(m, numbers, p->w, &readings[p->at[i]]);
-  }
+  for_each(m, p->n, decode_sample, &(decode_job){m, p, readings, outputs});
   return CAPL_OK;
 }
 

@@ -424,8 +424,8 @@ bool capl_observe_pause(bool on)
   return before;
 }
 
-capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr,
-                         capl_tensor **out)
+capl_status op_call_unread(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, uint32_t unread,
+                           capl_tensor **out)
 {
   const capl_op *op = capl_op_get(id);
   if (!op) return CAPL_FAIL(CAPL_EVALUE, "there is no op number %d", (int)id);
@@ -437,7 +437,8 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
   capl_tensor *none[CAPL_MAX_OUT];
   if (!out) out = none;
   for (int k = 0; k < op->n_out; k++) out[k] = NULL;
-  capl_call call = {.op = op, .in = in, .n_in = n_in, .out = out, .attr = attr, .id = id};
+  capl_call call = {.op = op, .in = in, .n_in = n_in, .out = out, .attr = attr, .id = id,
+                    .unread = observer ? 0 : unread};
   CAPL_TRY(check_inputs(id, op, in, n_in, &call.device));
   if (depth == 0) CAPL_TRY(watch_call(&call));
   depth++;
@@ -450,4 +451,9 @@ capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const 
   }
   if (out == none) drop_outputs(&call); /* nobody asked for them */
   return CAPL_OK;
+}
+
+capl_status capl_op_call(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, capl_tensor **out)
+{
+  return op_call_unread(id, in, n_in, attr, 0, out);
 }

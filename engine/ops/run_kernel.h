@@ -9,4 +9,8 @@
 /* Nothing is cast, laid out, checked or recorded: out has the sizes, dtypes and layout that the op would give it. */
 capl_status op_call_into(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr, capl_tensor **out);
 
+/* capl_op_call where nobody reads the outputs in the bits of unread. */
+CAPL_API capl_status op_call_unread(capl_op_id id, capl_tensor *const *in, int n_in, const capl_attr *attr,
+                                    uint32_t unread, capl_tensor **out);
+
 #endif

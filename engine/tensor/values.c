@@ -58,6 +58,15 @@ static int64_t advance(const capl_tensor *t, int64_t *index, int64_t offset)
   return offset;
 }
 
+/* n elements that lie side by side. */
+static void load_row(const void *p, capl_dtype dtype, int64_t n, double *values)
+{
+  const uint16_t *low = p;
+  if (dtype == CAPL_F32) for (int64_t i = 0; i < n; i++) values[i] = ((const float *)p)[i];
+  else if (dtype == CAPL_BF16) for (int64_t i = 0; i < n; i++) values[i] = capl_bf16_to_float(low[i]);
+  else for (int64_t i = 0; i < n; i++) values[i] = load(p, dtype, i);
+}
+
 static capl_status need_values(const capl_tensor *t)
 {
   if (!t->storage) return CAPL_FAIL(CAPL_ESTATE, "the tensor's values were released");
@@ -153,7 +162,9 @@ capl_status capl_tensor_to_doubles(const capl_tensor *t, double *values)
   CAPL_TRY(watch_read(t));
   CAPL_TRY(view_open(t, true, &view));
   int64_t index[CAPL_MAX_NDIM] = {0}, n = capl_tensor_numel(t), offset = 0;
-  for (int64_t i = 0; i < n; i++) {
+  bool row = capl_tensor_is_row(t);
+  if (row) load_row(view.data, t->dtype, n, values);
+  for (int64_t i = 0; !row && i < n; i++) {
     values[i] = load(view.data, t->dtype, offset);
     offset = advance(t, index, offset);
   }

@@ -119,6 +119,8 @@ typedef struct capl_backend {
   /* Optional: while on, this thread computes its calls alone: waking other threads costs more than small calls. */
   void (*alone)(bool on);
   int (*threads)(void); /* optional: that share the work of a call */
+  /* Optional: task(arg, i) of each i below n, shared by those threads; waits. No task depends on another one. */
+  void (*for_each)(int64_t n, void (*task)(void *arg, int64_t i), void *arg);
 } capl_backend;
 
 enum { CAPL_FETCH_BYTES = 64 };

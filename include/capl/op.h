@@ -82,6 +82,7 @@ typedef struct capl_call {
   const capl_attr *attr; /* in the order of op->attrs */
   capl_op_id id;
   capl_device *device;
+  uint32_t unread; /* bits of outputs that nobody will read: kernels may leave their values undefined */
 } capl_call;
 
 /* What a shape rule decides about one output. */

@@ -1,5 +1,5 @@
 /* io_passes.c -- tests of the passes over an opened graph: constants, activations, unused weights, results in place,
-** packed weights. Each compares with the graph as it was written.
+** packed weights. Each compares with the graph as it was written. And what a run leaves unwritten or shares out.
 ** SPDX-License-Identifier: Apache-2.0
 */
 #include "recognizer.h"
@@ -8,6 +8,7 @@
 
 #include "capl/backend.h"
 #include "io/graph_passes.h"
+#include "ops/run_kernel.h"
 #include "tensor/storage.h"
 
 static int count_ops(const capl_graph *g, capl_op_id id)
@@ -252,6 +253,50 @@ static void only_frozen_weights_are_packed_and_only_until_they_are_written(void 
   capl_graph_free(g);
 }
 
+/* Both layers in two directions, with sequences that end early. */
+static void unread_outputs_change_no_other_one(void **state)
+{
+  (void)state;
+  static const struct {
+    capl_op_id id;
+    int64_t width;
+    uint32_t unread;
+  } layers[] = {{CAPL_OP_lstm, 2 * 4 * 16, 1u << 3 | 1u << 4}, {CAPL_OP_gru, 2 * 3 * 16, 1u << 2}};
+  capl_device *cpu;
+  assert_ok(capl_device_open("cpu", &cpu));
+  for (int k = 0; k < 2; k++) {
+    capl_tensor *in[5] = {NULL}, *all[CAPL_MAX_OUT], *some[CAPL_MAX_OUT];
+    in[0] = tiny_uniform(cpu, 3, (int64_t[]){7, 5, layers[k].width}, -2, 2, 1);
+    in[1] = tiny_uniform(cpu, 2, (int64_t[]){layers[k].width, 16}, -1, 1, 2);
+    assert_ok(capl_tensor_from_doubles(cpu, CAPL_I64, 1, (int64_t[]){5}, (double[]){7, 3, 0, 1, 6}, &in[4]));
+    assert_ok(capl_op_call(layers[k].id, in, 5, NULL, all));
+    assert_ok(op_call_unread(layers[k].id, in, 5, NULL, layers[k].unread, some));
+    for (int o = 0; o < capl_op_get(layers[k].id)->n_out; o++) {
+      if (!(layers[k].unread >> o & 1u)) assert_true(difference(some[o], all[o]) == 0);
+      capl_tensor_unref(all[o]);
+      capl_tensor_unref(some[o]);
+    }
+    for (int i = 0; i < 5; i++) capl_tensor_unref(in[i]);
+  }
+}
+
+static void count_task(void *arg, int64_t i)
+{
+  ((int *)arg)[i]++;
+}
+
+static void each_task_runs_once(void **state)
+{
+  (void)state;
+  capl_device *cpu;
+  assert_ok(capl_device_open("cpu", &cpu));
+  for (int n = 0; n <= 9; n++) {
+    int count[10] = {0};
+    cpu->backend->for_each(n, count_task, count);
+    for (int i = 0; i < 10; i++) assert_int_equal(count[i], i < n);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -260,6 +305,8 @@ int main(void)
     cmocka_unit_test(activations_are_in_the_kernels_before_them),
     cmocka_unit_test(constants_are_computed_once_and_their_parts_freed),
     cmocka_unit_test(only_frozen_weights_are_packed_and_only_until_they_are_written),
+    cmocka_unit_test(unread_outputs_change_no_other_one),
+    cmocka_unit_test(each_task_runs_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,6 +147,7 @@ static const capl_backend backend = {
   .algorithm_use = conv_tune_use,
   .alone = cpu_alone_set,
   .threads = cpu_threads,
+  .for_each = cpu_for_each,
 };
 
 CAPL_API const capl_backend *capl_backend_cpu_entry(void);

@@ -47,6 +47,24 @@ void cpu_parallel(int64_t n, int64_t grain, cpu_task task, void *arg)
   GOMP_parallel(run_part, &job, (unsigned)n_threads, 0);
 }
 
+typedef struct {
+  void (*task)(void *arg, int64_t i);
+  void *arg;
+} each_job;
+
+static void each_part(void *arg, int64_t begin, int64_t end, int thread)
+{
+  (void)thread;
+  const each_job *job = arg;
+  for (int64_t i = begin; i < end; i++) job->task(job->arg, i);
+}
+
+void cpu_for_each(int64_t n, void (*task)(void *arg, int64_t i), void *arg)
+{
+  each_job job = {task, arg};
+  cpu_parallel(n, 1, each_part, &job);
+}
+
 static capl_status threads_from(const char *name, int *out)
 {
   const char *text = getenv(name);

@@ -20,6 +20,9 @@ typedef void (*cpu_task)(void *arg, int64_t begin, int64_t end, int thread);
 /* Runs task over [0, n) in parts of at least grain elements; waits. Small ranges run in the caller. */
 void cpu_parallel(int64_t n, int64_t grain, cpu_task task, void *arg);
 
+/* Runs task for each of 0 … n - 1, in the same way. */
+void cpu_for_each(int64_t n, void (*task)(void *arg, int64_t i), void *arg);
+
 /* Sets the number of threads: CAPL_THREADS, else OMP_NUM_THREADS, else the processors allowed.
 ** EVALUE if a variable is no number in 1..CPU_MAX_THREADS. */
 capl_status cpu_parallel_open(void);

@@ -92,9 +92,9 @@ INLINE void lstm_of(capl_dtype real, const vec_rnn *p)
     vf c = gate[1] * load(F32, p->c, 0, j, H) + gate[0] * gate[2];
     values(out, tangent_of(c), &gate[3], &tangent);
     vf h = gate[3] * tangent;
-    for (int k = 0; k < 4; k++) store(real, p->gates, k * H, j, H, gate[k]);
+    for (int k = 0; p->gates && k < 4; k++) store(real, p->gates, k * H, j, H, gate[k]);
     store(F32, p->c, 0, j, H, c);
-    store(F32, p->cells, 0, j, H, c);
+    if (p->cells) store(F32, p->cells, 0, j, H, c);
     store(real, p->y, 0, j, H, h);
     store(F32, p->h, 0, j, H, load(real, p->y, 0, j, H));
   }
@@ -142,10 +142,8 @@ INLINE void gru_of(capl_dtype real, const vec_rnn *p)
     vf z = sigmoid(load(real, p->x, H, j, H) + load(F32, p->u, H, j, H));
     vf n = hyperbolic_tangent(load(real, p->x, 2 * H, j, H) + r * u);
     vf h = n + z * (load(F32, p->h, 0, j, H) - n);
-    store(real, p->gates, 0, j, H, r);
-    store(real, p->gates, H, j, H, z);
-    store(real, p->gates, 2 * H, j, H, n);
-    store(real, p->gates, 3 * H, j, H, u);
+    vf gate[4] = {r, z, n, u};
+    for (int k = 0; p->gates && k < 4; k++) store(real, p->gates, k * H, j, H, gate[k]);
     store(real, p->y, 0, j, H, h);
     store(F32, p->h, 0, j, H, load(real, p->y, 0, j, H));
   }

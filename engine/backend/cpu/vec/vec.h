@@ -114,7 +114,7 @@ typedef struct {
 } vec_rmsprop;
 
 /* One step of one sequence, parts of `hidden` values: real where a pointer is void. x: what the inputs give; u: what
-** the state before gives. c, h: states, replaced; c and cells are lstm's. */
+** the state before gives. c, h: states, replaced; c and cells are lstm's. gates, cells: NULL: nobody reads them. */
 typedef struct {
   capl_dtype real;
   int64_t hidden;
