@@ -301,9 +301,10 @@ INLINE void store_loaded(capl_dtype real, void *y, int64_t i, const vf *v, const
 /* Bytes in load_blocks's order. */
 INLINE void store_places(capl_dtype real, uint8_t *index, const vi *place, const int blocks)
 {
-  if (real == CAPL_BF16 && blocks == 2)
-    *(vh_at *)(void *)index = __builtin_convertvector((vu)(place[0] | place[1] << 8), vh);
-  else v_store_u8(index, place[0]);
+  if (real == CAPL_BF16 && blocks == 2) {
+    vh pairs = __builtin_convertvector((vu)(place[0] | place[1] << 8), vh);
+    memcpy(index, &pairs, sizeof pairs); /* at any address */
+  } else v_store_u8(index, place[0]);
 }
 
 /* Channels [c, c + blocks * VN) of windows [first, last). */
