@@ -401,7 +401,9 @@ INLINE float f_masked_dy(float x, float dy, float scale, float shift)
 INLINE void load_places(capl_dtype real, const uint8_t *index, const int blocks, vi *place)
 {
   if (real == CAPL_BF16 && blocks == 2) {
-    vu both = (vu)v_load_bf16((const void *)index); /* pairs of bytes, in the upper halves */
+    vh pairs;
+    memcpy(&pairs, index, sizeof pairs); /* from any address */
+    vu both = (vu)v_load_bf16((const uint16_t *)&pairs); /* pairs of bytes, in the upper halves */
     place[0] = (vi)(both >> 16 & 0xFFu);
     place[1] = (vi)(both >> 24);
   } else place[0] = v_load_u8(index);
