@@ -138,6 +138,8 @@ local function settled(...)
   return ...
 end
 
+local function whole(step, ...) return settled(step(...)) end
+
 -- Calls step while the modules and optimizers that take part are noted with their settings. before: of replay.
 local function noting(kind, before, step, ...)
   local watch, objects, listeners = observer.watch, kind.objects, observer
@@ -155,7 +157,7 @@ local function noting(kind, before, step, ...)
     if not ok then error((...), 0) end
     return {n = select("#", ...), ...}
   end
-  return ended(pcall(function(...) return settled(step(...)) end, ...))
+  return ended(pcall(whole, step, ...))
 end
 
 -- Kinds whose layers or optimizers have other settings by now, apart from train/eval, will hardly come again.

@@ -14,7 +14,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/optim.h"
 #include "ops/attrs.h"
-#include "ops/control.h"
 
 enum {
   MUON_GROUPS = 3,
